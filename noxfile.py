@@ -1,0 +1,80 @@
+"""Every check by name: `nox -l` lists them, `nox` runs the quick ones. See CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+CONSTRAINTS = ("-c", "constraints.txt")
+
+nox.options.sessions = ["tests", "lint", "docs", "notebooks"]
+nox.options.error_on_missing_interpreters = True
+
+
+def install(session: nox.Session, extra: str) -> None:
+    session.install(*CONSTRAINTS, "-e", f".[{extra}]")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The quick tests; arguments after `--` go to pytest."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, types and the arrows between modules."""
+    install(session, "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation; a warning or a dead reference is an error."""
+    install(session, "docs")
+    session.run("sphinx-build", "-W", "-n", "--keep-going", "-b", "html", "docs", "docs/_build/html")
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Run every notebook; each ends with an assert on the number it claims."""
+    install(session, "test")
+    names = [str(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    session.run("python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "--nbmake", *names)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks given after `--`, or all of them."""
+    install(session, "test")
+    for name in session.posargs or sorted(map(str, Path("benchmarks").glob("*.py"))):
+        session.run("python", name)
+
+
+@nox.session
+def full(session: nox.Session) -> None:
+    """Everything long: the slow tests, then all tests on the lowest versions we promise."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", "-m", "not gpu")
+    session.notify("lowest")
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """The tests on the oldest dependencies `pyproject.toml` allows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    floor = [requirement.replace(">=", "==") for requirement in project["dependencies"]]
+    pinned = (ROOT / "constraints.txt").read_text().splitlines()
+    torch = next(line for line in pinned if line.startswith("torch=="))
+    constraints = Path(session.create_tmp()) / "lowest.txt"
+    constraints.write_text("\n".join([*floor, torch]) + "\n")
+    session.install("-c", str(constraints), "-e", ".[test]")
+    # Old releases warn about each other; that is theirs to mend.
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", "-o", "filterwarnings=default")

@@ -1,0 +1,81 @@
+"""Scaling-law fits and extrapolation of RL compute, with intervals that mean what they say.
+
+``R_C = R0 + (A - R0) / (1 + (C_mid / C)**B)`` from "The Art of Scaling Reinforcement Learning Compute for LLMs",
+fitted to held-out pass rate against GPU-hours.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from rlscaling import datasets as datasets
+    from rlscaling.bootstrapping import bootstrap as bootstrap
+    from rlscaling.datasets import simulate as simulate
+    from rlscaling.errors import FitError as FitError
+    from rlscaling.errors import RLScalingError as RLScalingError
+    from rlscaling.errors import RLScalingWarning as RLScalingWarning
+    from rlscaling.errors import TraceError as TraceError
+    from rlscaling.fit import fit_sigmoid as fit_sigmoid
+    from rlscaling.fit import fit_trace as fit_trace
+    from rlscaling.fit import refit as refit
+    from rlscaling.forecast import compute_to_reach as compute_to_reach
+    from rlscaling.forecast import cutoff_sensitivity as cutoff_sensitivity
+    from rlscaling.forecast import extrapolate as extrapolate
+    from rlscaling.forms import CurveFit as CurveFit
+    from rlscaling.forms import PowerLawFit as PowerLawFit
+    from rlscaling.forms import fit_curve as fit_curve
+    from rlscaling.forms import fit_power_law as fit_power_law
+    from rlscaling.intervals import Bootstrap as Bootstrap
+    from rlscaling.intervals import Forecast as Forecast
+    from rlscaling.intervals import Reach as Reach
+    from rlscaling.plot import plot_fit as plot_fit
+    from rlscaling.plot import plot_forecast as plot_forecast
+    from rlscaling.plot import plot_trace as plot_trace
+    from rlscaling.readers import read_trace as read_trace
+    from rlscaling.readers import read_traces as read_traces
+    from rlscaling.results import FailedFit as FailedFit
+    from rlscaling.results import SigmoidFit as SigmoidFit
+    from rlscaling.results import SigmoidParams as SigmoidParams
+    from rlscaling.results import Verdict as Verdict
+    from rlscaling.saved import load_fit as load_fit
+    from rlscaling.saved import save_fit as save_fit
+    from rlscaling.trace import Trace as Trace
+    from rlscaling.trace import TraceWriter as TraceWriter
+    from rlscaling.trace import write_trace as write_trace
+
+_PUBLIC = {
+    "bootstrapping": ("bootstrap",),
+    "datasets": ("simulate",),
+    "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError"),
+    "fit": ("fit_sigmoid", "fit_trace", "refit"),
+    "forecast": ("compute_to_reach", "cutoff_sensitivity", "extrapolate"),
+    "forms": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
+    "intervals": ("Bootstrap", "Forecast", "Reach"),
+    "plot": ("plot_fit", "plot_forecast", "plot_trace"),
+    "readers": ("read_trace", "read_traces"),
+    "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
+    "saved": ("load_fit", "save_fit"),
+    "trace": ("Trace", "TraceWriter", "write_trace"),
+}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+
+__all__ = ["__version__", "datasets", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at first use, so that ``import rlscaling`` costs nothing."""
+    if name == "datasets":
+        return import_module("rlscaling.datasets")
+    if name not in _HOME:
+        raise AttributeError(f"module 'rlscaling' has no attribute {name!r}")
+    value = getattr(import_module(f"rlscaling.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

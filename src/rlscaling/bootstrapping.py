@@ -1,0 +1,168 @@
+"""Intervals by resampling, in chunks whose numbers do not depend on where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rlscaling.curves import Array
+from rlscaling.errors import FitError
+from rlscaling.fit import model_of
+from rlscaling.intervals import Bootstrap, check_level
+from rlscaling.model import FittedModel
+from rlscaling.resample import SCHEMES, replicates
+from rlscaling.results import SigmoidFit
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge_draws, score_scale
+
+CHUNK = 250  # replicates; fixed, so that chunk borders and seeds are the same on any number of workers
+SEED_SD = 0.015  # of A between seeds of one recipe [ScaleRL, 2.1], when several seeds are not given
+RngLike = int | np.random.Generator | np.random.SeedSequence | None
+
+
+def bootstrap(
+    fit: SigmoidFit,
+    *,
+    scheme: str = "ar1",
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    rng: RngLike = None,
+    n_jobs: int = 1,
+    seed_sd: float = SEED_SD,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Bootstrap:
+    """Return intervals of ``A, B, C_mid, R0`` by resampling.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+        From `fit_sigmoid`, `fit_trace`, or a saved file.
+    scheme : {"ar1", "residual", "pairs", "block", "binomial"}
+        ``ar1`` draws correlated noise from its posterior: the only one whose 95 % intervals hold the truth in about
+        95 % of runs. The others, for comparison: independent residuals, pairs, moving blocks, and sampling noise
+        alone (``binomial``, needs the counts of a `Trace`).
+    n_resamples : int
+        Replicates, at least 2.
+    confidence_level : float
+        In (0, 1); can be changed later with ``.at_level``.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same numbers, on any number of workers.
+    n_jobs : int
+        Workers, through joblib (-1: all cores). Pays from about 10,000 replicates on.
+    seed_sd : float
+        Spread of ``A`` between seeds of one recipe, for the "new run" interval.
+    on_progress : callable, optional
+        Called with (replicates done, replicates in all).
+
+    Returns
+    -------
+    Bootstrap
+
+    Raises
+    ------
+    FitError
+        With fewer than 7 fitted points, an unknown scheme, or counts that are missing.
+
+    Examples
+    --------
+    >>> from rlscaling import bootstrap, datasets, fit_trace
+    >>> boot = bootstrap(fit_trace(datasets.load_demo()["scalerl"]), rng=0)
+    >>> low, high = boot.confidence_interval["A"]
+    >>> low < 0.61 < high
+    True
+    """
+    check_level(confidence_level)
+    _check(fit, scheme, n_resamples, seed_sd)
+    model = model_of(fit)
+    if scheme == "binomial" and model.series.se is None and model.series.n_rollouts is None:
+        raise FitError(
+            'scheme="binomial" needs counts: n_prompts and n_samples, or pass_rate_se, of each evaluation; fit a Trace '
+            'that has them, or use scheme="ar1"'
+        )
+    entropy = _entropy(rng)
+    draws = _run_chunks(model, scheme, n_resamples, entropy, n_jobs, on_progress)
+    judgement = judge_draws(model, draws, fit.compute_unit) if scheme == "ar1" else None
+    return Bootstrap(
+        fit=fit,
+        distribution=draws,
+        A_new_run=new_run(draws, fit, seed_sd * score_scale(model), entropy),
+        scheme=scheme,
+        confidence_level=float(confidence_level),
+        seed_sd=seed_sd,
+        verdict=judgement.verdict if judgement else fit.verdict,
+        reason=judgement.reason if judgement else fit.reason,
+        seed=entropy,
+        notes=fit.notes,
+    )
+
+
+def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Array:
+    """Return draws of ``A`` with the seed-to-seed spread added, inside its bounds, shape (n,)."""
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(1,)))
+    shifted = draws[:, 0] + seed_sd * rng.standard_normal(len(draws))
+    if np.isfinite(fit.options.A_max):
+        shifted = np.clip(shifted, draws[:, 3], fit.options.A_max)
+    return np.asarray(shifted)
+
+
+def _check(fit: SigmoidFit, scheme: str, n_resamples: int, seed_sd: float) -> None:
+    if not isinstance(fit, SigmoidFit):
+        raise FitError(
+            f"bootstrap takes a SigmoidFit, not {type(fit).__name__}; fit first with fit_sigmoid or fit_trace"
+        )
+    if scheme not in SCHEMES:
+        raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join(SCHEMES)}")
+    if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
+        raise FitError(f"n_resamples={n_resamples!r} must be a whole number of 2 or more; 1000 is usual")
+    if not (np.isfinite(seed_sd) and seed_sd >= 0):
+        raise FitError(f"seed_sd={seed_sd!r} must be a finite number of 0 or more")
+    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
+        raise FitError(
+            f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate more "
+            "often, run on, or lower min_compute"
+        )
+
+
+def _entropy(rng: RngLike) -> int:
+    """Return one integer that all chunks derive their seeds from."""
+    if rng is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**63))
+    if isinstance(rng, np.random.SeedSequence):
+        return int(rng.generate_state(1, np.uint64)[0])
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise FitError(f"rng={rng!r} is not a seed: give a whole number of 0 or more, a numpy Generator, or None")
+    return int(rng)
+
+
+def _chunk(model: FittedModel, scheme: str, entropy: int, index: int, size: int) -> Array:
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, index)))
+    return replicates(model, scheme, rng, size)
+
+
+def _run_chunks(
+    model: FittedModel,
+    scheme: str,
+    n: int,
+    entropy: int,
+    n_jobs: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> Array:
+    sizes = [min(CHUNK, n - start) for start in range(0, n, CHUNK)]
+    tasks = [(model, scheme, entropy, i, size) for i, size in enumerate(sizes)]
+    results: Any
+    if n_jobs == 1:
+        results = (_chunk(*task) for task in tasks)
+    else:
+        from joblib import Parallel, delayed
+
+        results = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_chunk)(*task) for task in tasks)
+    parts, done = [], 0
+    for part in results:
+        parts.append(part)
+        done += len(part)
+        if on_progress is not None:
+            on_progress(done, n)
+    return np.concatenate(parts)

@@ -1,0 +1,274 @@
+"""Fitting one run: the door where input is checked, then the solver and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.curves import Array
+from rlscaling.errors import FitError, RLScalingError
+from rlscaling.model import Anchor, FittedModel, Series, fit_model
+from rlscaling.paper_grid import GridSpec, fit_on_grid
+from rlscaling.problem import Problem
+from rlscaling.results import FailedFit, FitData, FitOptions, SigmoidFit, SigmoidParams
+from rlscaling.selection import MIN_POINTS, resolve_options, select
+from rlscaling.trace import check_series
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge
+
+if TYPE_CHECKING:
+    from rlscaling.trace import Trace
+
+R0_SE = 0.02  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
+R0_SE_OF_RANGE = 0.07  # the same for unbounded scores, as a share of their range
+
+
+def fit_sigmoid(
+    compute: ArrayLike,
+    pass_rate: ArrayLike,
+    *,
+    compute_unit: str = "gpu-hours",
+    R0: float | str | None = None,
+    R0_se: float | None = None,
+    A: float | None = None,
+    B: float | None = None,
+    A_max: float = 1.0,
+    B_bounds: tuple[float, float] = (0.1, 10.0),
+    min_compute: float | None = None,
+    max_compute: float = math.inf,
+    exclude: Sequence[tuple[float, float]] = (),
+    weights: ArrayLike | None = None,
+    method: str = "varpro",
+    grid: Mapping[str, ArrayLike] | None = None,
+    on_failure: str = "raise",
+) -> SigmoidFit:
+    """Fit the sigmoidal law to the held-out pass rates of one run, and say what they can tell.
+
+    ``R_C = R0 + (A - R0) / (1 + (C_mid / C)**B)`` [ScaleRL, Eq. 1], by least squares at the global optimum, with
+    a verdict on the ceiling ``A``.
+
+    Parameters
+    ----------
+    compute : array-like of shape (n,)
+        Compute of each evaluation, in ``compute_unit``, strictly increasing; 0 is legal. Lists, NumPy, pandas,
+        polars and torch are taken as they are.
+    pass_rate : array-like of shape (n,)
+        Mean pass rate on held-out prompts, a fraction in [0, 1]; any score with ``A_max=inf``.
+    compute_unit : str
+        ``gpu-hours``, or ``device-hours``, ``wall-hours``, ``tokens``, ``flops``, ``rollouts``, ``steps``: then
+        ``min_compute`` has no default.
+    R0 : float, "free" or None
+        Pass rate before RL. None: the earliest evaluation, if it lies before the cutoff or at compute 0, anchors it
+        as an observation with standard error ``R0_se``; else free. A number fixes it; with ``R0_se`` it is an anchor
+        of that error at compute 0.
+    R0_se : float, optional
+        How far the anchor may sit off the sigmoid. Default 0.02.
+    A, B : float, optional
+        Fix a parameter.
+    A_max : float
+        Upper bound of ``A``. ``inf`` means unbounded scores: R0 and A are any real numbers.
+    B_bounds : tuple of float
+        Bounds of the exponent.
+    min_compute, max_compute : float
+        Evaluations outside are left out. ``min_compute=None`` is 1,500 GPU-hours, about the first epoch, where the
+        rise is nearly linear [ScaleRL, A.5].
+    exclude : sequence of (low, high)
+        Ranges of compute to leave out, ends included.
+    weights : array-like of shape (n,), optional
+        Relative inverse variances.
+    method : {"varpro", "paper-grid"}
+        ``paper-grid`` reproduces the paper's procedure: a grid over ``A`` and ``C_mid``, ``B`` by least squares;
+        it needs a fixed R0.
+    grid : mapping with ``"A"`` and ``"C_mid"``, optional
+        Values of the paper's grid. Default: 0.450 to 0.800 by 0.005, and 100 values from 100 to 40,000.
+    on_failure : {"raise", "return"}
+        ``return`` gives a `FailedFit` (false, with the reason) instead of raising, for loops over many runs.
+
+    Returns
+    -------
+    SigmoidFit
+
+    Raises
+    ------
+    TraceError
+        When a value cannot be used: which one, why, and what to do.
+    FitError
+        When fewer than 5 points are left, or options contradict each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rlscaling import fit_sigmoid
+    >>> C = np.arange(0, 16001, 400.0)
+    >>> R = 0.35 + (0.61 - 0.35) / (1 + (2542 / np.maximum(C, 1e-9)) ** 1.92)
+    >>> fit = fit_sigmoid(C, R)
+    >>> round(fit.A, 6), round(fit.B, 6), round(fit.C_mid, 3), str(fit.verdict)
+    (0.61, 1.92, 2542.0, 'identified')
+    """
+    options: dict[str, Any] = {
+        "compute_unit": compute_unit, "R0": R0, "R0_se": R0_se, "A": A, "B": B, "A_max": A_max, "B_bounds": B_bounds,
+        "min_compute": min_compute, "max_compute": max_compute, "exclude": exclude, "method": method, "grid": grid,
+    }  # fmt: skip
+    return _guarded(on_failure, "", lambda: _fit_series(compute, pass_rate, weights, options))
+
+
+def fit_trace(
+    trace: Trace, *, on_failure: str = "raise", weights: ArrayLike | None = None, **options: Any
+) -> SigmoidFit:
+    """Fit the sigmoid to a `Trace`: as `fit_sigmoid`, with the trace's unit, steps and counts.
+
+    Parameters
+    ----------
+    trace : Trace
+        One run and one domain.
+    **options
+        The keyword arguments of `fit_sigmoid`. A trace of unbounded scores is fitted with ``A_max=inf``.
+
+    Returns
+    -------
+    SigmoidFit
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace
+    >>> str(fit_trace(datasets.load_demo()["scalerl"]).verdict)
+    'identified'
+    """
+    options.setdefault("compute_unit", trace.compute_unit)
+    if trace.scale == "reward":
+        options.setdefault("A_max", math.inf)
+    columns: dict[str, Array | None] = {
+        "se": trace.pass_rate_se,
+        "n_rollouts": None,
+        "step": trace.columns.get("step"),
+    }
+    if trace.n_prompts is not None and trace.n_samples is not None:
+        columns["n_rollouts"] = trace.n_prompts * trace.n_samples
+    columns = {k: None if v is None or not np.all(np.isfinite(v)) else v for k, v in columns.items()}
+    fitted = _guarded(
+        on_failure,
+        trace.name,
+        lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, columns, trace.notes),
+    )
+    return replace(fitted, name=trace.name, metadata=dict(trace.metadata)) if fitted else fitted
+
+
+def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
+    """Fit the data of ``fit`` again with some options changed.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace
+    >>> from rlscaling.fit import refit
+    >>> fit = fit_trace(datasets.load_demo()["scalerl"])
+    >>> refit(fit, max_compute=8000).n_points < fit.n_points
+    True
+    """
+    o, data = fit.options, fit.data
+    options = {name: getattr(o, name) for name in o.__dataclass_fields__} | changes
+    if o.grid is not None and "grid" not in changes:
+        options["grid"] = {"A": o.grid[0], "C_mid": o.grid[1]}
+    columns = {"se": data.se, "n_rollouts": data.n_rollouts, "step": data.step}
+    fitted = _fit_series(data.compute, data.pass_rate, data.weights, options, columns)
+    return replace(fitted, name=fit.name, metadata=fit.metadata)
+
+
+def _guarded(on_failure: str, name: str, work: Any) -> SigmoidFit:
+    if on_failure not in ("raise", "return"):
+        raise FitError(f'on_failure={on_failure!r} is unknown; choose "raise" or "return"')
+    try:
+        return work()  # type: ignore[no-any-return]
+    except RLScalingError as error:
+        if on_failure == "raise":
+            raise
+        return FailedFit(name=name, error=str(error))  # type: ignore[return-value]
+
+
+def _fit_series(
+    compute: ArrayLike,
+    pass_rate: ArrayLike,
+    weights: ArrayLike | None,
+    given: Mapping[str, Any],
+    columns: Mapping[str, Array | None] | None = None,
+    notes: tuple[str, ...] = (),
+) -> SigmoidFit:
+    options = resolve_options(given)
+    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    data, more = select(C, y, weights, options, columns or {})
+    problem, series, anchor = build(data, options)
+    model = fit_model(problem, series, anchor)
+    params = SigmoidParams(*model.params)
+    at_bound = model.at_bound()
+    covariance, residual, ssr = model.covariance(), model.residual, _ssr(model)
+    if options.method == "paper-grid":
+        found = fit_on_grid(problem, series.y, GridSpec.of(options.grid))
+        params, at_bound, ssr = SigmoidParams(*found.params), found.at_edge, found.ssr
+        residual = series.y - params.predict(series.compute)
+        covariance = replace(model, params=found.params).covariance()
+        more = (
+            *more,
+            "point estimate on the paper's grid; verdict and intervals by least squares with the same R0",
+        )
+    judgement = judge(model, options.compute_unit)
+    more = (*more, *judgement.notes, *_bound_notes(at_bound, options))
+    if MIN_POINTS <= model.n < MIN_POINTS_FOR_INTERVAL:
+        more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}")
+    return SigmoidFit(
+        params=params, covariance=covariance, ssr=ssr, residual=residual, R0_source=_r0_source(problem, anchor),
+        verdict=judgement.verdict, reason=judgement.reason, data=data, options=options,
+        confidence_interval=judgement.confidence_interval, robust_error=judgement.robust_error,
+        compute_needed=judgement.compute_needed, at_bound=at_bound, notes=(*notes, *more),
+    )  # fmt: skip
+
+
+def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor | None]:
+    """Return the solver's problem, the series and the anchor of selected data."""
+    used = data.used
+    C, y = data.compute[used], data.pass_rate[used]
+    w = np.ones(len(C)) if data.weights is None else data.weights[used] / np.mean(data.weights[used])
+    bounded = math.isfinite(options.A_max)
+    R0 = options.R0 if isinstance(options.R0, int | float) else None
+    anchor = None
+    default_se = R0_SE if bounded else R0_SE_OF_RANGE * max(float(np.ptp(data.pass_rate)), 1e-300)
+    se = options.R0_se if options.R0_se is not None else default_se
+    if options.method == "paper-grid":
+        R0 = R0 if R0 is not None else float(data.pass_rate[data.anchor])  # type: ignore[index]
+    elif R0 is not None and options.R0_se is not None:
+        anchor, R0 = Anchor(0.0, float(R0), se), None
+    elif data.anchor is not None:
+        anchor = Anchor(float(data.compute[data.anchor]), float(data.pass_rate[data.anchor]), se)
+    problem = Problem(
+        compute=C, weights=w, R0=R0, A=options.A, R0_min=0.0 if bounded else -math.inf, A_max=options.A_max,
+        B_bounds=(options.B, options.B) if options.B is not None else options.B_bounds,
+    )  # fmt: skip
+    position = C if data.step is None or np.any(np.diff(data.step[used]) <= 0) else data.step[used]
+    pick = lambda column: None if column is None else column[used]  # noqa: E731
+    return problem, Series(C, y, w, position, pick(data.se), pick(data.n_rollouts)), anchor
+
+
+def model_of(fit: SigmoidFit) -> FittedModel:
+    """Return the fitted model behind a result, for resampling it."""
+    return fit_model(*build(fit.data, fit.options))
+
+
+def _ssr(model: FittedModel) -> float:
+    return float(np.sum(model.series.weights * model.residual**2))
+
+
+def _r0_source(problem: Problem, anchor: Anchor | None) -> str:
+    if anchor is not None:
+        return "anchored"
+    return "free" if problem.R0 is None else "fixed"
+
+
+def _bound_notes(at_bound: tuple[str, ...], options: FitOptions) -> tuple[str, ...]:
+    limits = {"A": f"A_max = {options.A_max:g}", "R0": "0"}
+    limits["B"] = f"B_bounds = {options.B_bounds[0]:g} to {options.B_bounds[1]:g}"
+    limits["C_mid"] = "a thousand times outside the data"
+    if options.method == "paper-grid":
+        limits |= {"A": "the edge of the grid", "C_mid": "the edge of the grid"}
+    return tuple(f"the best {name} sits at its bound ({limits[name]})" for name in at_bound)

@@ -1,0 +1,277 @@
+"""Forecasts: the pass rate at a budget, the compute to reach a pass rate, and how both depend on the cutoff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.bootstrapping import RngLike, bootstrap
+from rlscaling.curves import Array, sigmoid, sigmoid_inverse
+from rlscaling.errors import FitError, RLScalingError
+from rlscaling.fit import fit_trace, refit
+from rlscaling.format import interval, number, text_table
+from rlscaling.intervals import Bootstrap, Forecast, Reach, reach_interval
+from rlscaling.printing import unit_text
+from rlscaling.results import SigmoidFit, Verdict
+from rlscaling.trace import Trace, as_floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_COMPUTE = 100_000.0  # GPU-hours
+CUTOFFS = (0.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0)
+CUTOFF_MOVE = 0.02  # of A: a larger move between cutoffs is worth a warning
+SUPPORTED_BEYOND = 2.0
+
+
+def extrapolate(
+    fit: SigmoidFit,
+    compute: ArrayLike | None = None,
+    *,
+    bootstrap: Bootstrap | None = None,
+    rng: RngLike = None,
+) -> Forecast:
+    """Forecast the pass rate at one or more budgets, with intervals.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+        The fit.
+    compute : float or array-like of shape (n,), optional
+        Budgets, in the fit's unit. Default 100,000 GPU-hours; other units have no default.
+    bootstrap : Bootstrap, optional
+        Replicates to use; None runs the default ones.
+    rng : int, Generator, SeedSequence or None
+        Seed of the default bootstrap.
+
+    Returns
+    -------
+    Forecast
+
+    Raises
+    ------
+    FitError
+        For a budget that is not a positive number, or with fewer than 7 fitted points.
+
+    Notes
+    -----
+    When the ceiling is not identified a number is given only to twice the data (``supported``); the interval stands
+    at any budget and is as wide as the data are silent. A 3k-hour run says nothing about 100k.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, extrapolate, fit_trace
+    >>> forecast = extrapolate(fit_trace(datasets.load_demo()["scalerl"]), 100_000, rng=0)
+    >>> forecast.pass_rate.shape, forecast.confidence_interval.shape
+    ((1,), (1, 2))
+    """
+    budgets = _budgets(fit, compute)
+    boot = _bootstrap(fit, bootstrap, rng)
+    if boot.fit.params != fit.params:
+        raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
+    draws = _curves(boot.distribution, budgets)
+    with_seeds = boot.distribution.copy()
+    with_seeds[:, 0] = boot.A_new_run
+    supported = _supported(boot.verdict, budgets / fit.compute_range[1])
+    notes = list(fit.notes)
+    if not supported.all():
+        notes.append(_unsupported_note(boot.verdict))
+    return Forecast(
+        fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
+        distribution_new_run=_curves(with_seeds, budgets), supported=supported,
+        confidence_level=boot.confidence_level, verdict=boot.verdict, headline=f"{boot.verdict}: {boot.reason}",
+        seed=boot.seed, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike) -> Bootstrap:
+    return given if given is not None else bootstrap(fit, rng=rng)
+
+
+def _budgets(fit: SigmoidFit, compute: ArrayLike | None) -> Array:
+    if compute is None:
+        if fit.compute_unit != "gpu-hours":
+            raise FitError(
+                f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give compute= "
+                f"(--extrapolate), e.g. {number(10 * fit.compute_range[1])}"
+            )
+        compute = DEFAULT_COMPUTE
+    budgets = as_floats(np.atleast_1d(compute) if np.isscalar(compute) else compute, "compute")
+    bad = np.flatnonzero(~(np.isfinite(budgets) & (budgets > 0)))
+    if len(bad) or not len(budgets):
+        what = f"compute[{bad[0]}] is {budgets[bad[0]]:g}" if len(bad) else "compute is empty"
+        raise FitError(f"{what}: a budget is a positive, finite number of {unit_text(fit.compute_unit)}")
+    return budgets
+
+
+def _curves(draws: Array, budgets: Array) -> Array:
+    A, B, C_mid, R0 = (draws[:, j : j + 1] for j in range(4))
+    return sigmoid(budgets[None, :], A, B, C_mid, R0)
+
+
+def _supported(verdict: Verdict, beyond: Array) -> Array:
+    if verdict in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT):
+        return np.asarray(beyond <= 1.0)
+    if verdict is Verdict.NOT_IDENTIFIED:
+        return np.asarray(beyond <= SUPPORTED_BEYOND)
+    return np.ones(len(beyond), dtype=bool)
+
+
+def _unsupported_note(verdict: Verdict) -> str:
+    if verdict is Verdict.NOT_IDENTIFIED:
+        return "beyond twice the data only the interval is given: the ceiling is not identified"
+    return f"beyond the data no number is given: the verdict is {verdict}"
+
+
+def compute_to_reach(
+    fit: SigmoidFit, pass_rate: float, *, bootstrap: Bootstrap | None = None, rng: RngLike = None
+) -> Reach:
+    """Return the compute at which the run reaches ``pass_rate``, with its interval.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+        The fit.
+    pass_rate : float
+        Target.
+    bootstrap, rng
+        As in `extrapolate`.
+
+    Returns
+    -------
+    Reach
+        ``inf`` where the ceiling lies below the target; 0 where the run started above it.
+
+    Examples
+    --------
+    >>> from rlscaling import compute_to_reach, datasets, fit_trace
+    >>> reach = compute_to_reach(fit_trace(datasets.load_demo()["scalerl"]), 0.55, rng=0)
+    >>> reach.confidence_interval[0] < reach.compute < reach.confidence_interval[1]
+    True
+    """
+    target = float(pass_rate)
+    if not np.isfinite(target):
+        raise FitError(f"pass_rate={pass_rate!r} is not a finite number; give the pass rate to reach, e.g. 0.55")
+    boot = _bootstrap(fit, bootstrap, rng)
+    A, B, C_mid, R0 = boot.distribution.T
+    draws = _reach(target, A, B, C_mid, R0)
+    p = fit.params
+    point = float(_reach(target, *(np.array([v]) for v in p.as_tuple()))[0])
+    return Reach(
+        pass_rate=target, compute=point, confidence_interval=reach_interval(draws, boot.confidence_level),
+        probability=float(np.isfinite(draws).mean()), confidence_level=boot.confidence_level,
+        compute_unit=fit.compute_unit, draws=draws,
+    )  # fmt: skip
+
+
+def _reach(target: float, A: Array, B: Array, C_mid: Array, R0: Array) -> Array:
+    """Return the compute to reach ``target`` of each curve: 0 at or below R0, inf at or above A."""
+    compute = sigmoid_inverse(target, A, B, C_mid, R0)
+    compute = np.where(target >= A, np.inf, compute)
+    return np.asarray(np.where(target <= R0, 0.0, compute))
+
+
+@dataclass(frozen=True, eq=False)
+class CutoffSensitivity:
+    """``A`` and its interval for several cutoffs.
+
+    ``rows`` hold ``min_compute, n_points, A, ci_low, ci_high, verdict`` (None where the fit is refused, with
+    ``error``); ``moves`` is how far ``A`` moves over the cutoffs where it is known to 0.05.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    moves: float
+    compute_unit: str
+
+    @property
+    def warning(self) -> str:
+        """A sentence when ``A`` moves by more than 0.02, else empty."""
+        if self.moves <= CUTOFF_MOVE:
+            return ""
+        return f"A moves by {self.moves:.3f} with the cutoff: the early phase is not on the sigmoid; choose the cutoff with care"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as a DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows))
+
+    def __str__(self) -> str:
+        rows = []
+        for r in self.rows:
+            if r["A"] is None:
+                rows.append([number(r["min_compute"]), str(r["n_points"]), "", "", r["error"]])
+                continue
+            ci = interval(r["ci_low"], r["ci_high"]) if r["ci_low"] is not None else ""
+            rows.append([number(r["min_compute"]), str(r["n_points"]), number(r["A"], 3), ci, r["verdict"]])
+        table = text_table(rows, ["min_compute", "points", "A", "95 % interval", "verdict"])
+        return "\n".join(
+            [
+                f"A by cutoff ({unit_text(self.compute_unit)})",
+                table,
+                *([self.warning] if self.warning else []),
+            ]
+        )
+
+
+def cutoff_sensitivity(
+    trace: Trace | SigmoidFit, cutoffs: ArrayLike | None = None, **options: Any
+) -> CutoffSensitivity:
+    """Show how ``A`` depends on the cutoff.
+
+    Parameters
+    ----------
+    trace : Trace or SigmoidFit
+        The run.
+    cutoffs : array-like, optional
+        Values of ``min_compute``. Default: 0, 500, 1,000, 1,500, 2,000 and 3,000 GPU-hours; in other units 0 to
+        40 % of the data.
+    **options
+        Options of `fit_sigmoid`.
+
+    Returns
+    -------
+    CutoffSensitivity
+
+    Examples
+    --------
+    >>> from rlscaling import cutoff_sensitivity, datasets
+    >>> len(cutoff_sensitivity(datasets.load_demo()["scalerl"]).rows)
+    6
+    """
+    unit, last = (
+        trace.compute_unit,
+        float((trace.data if isinstance(trace, SigmoidFit) else trace).compute[-1]),
+    )
+    if cutoffs is None:
+        cutoffs = CUTOFFS if unit == "gpu-hours" else np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4]) * last
+    rows = []
+    for cutoff in as_floats(cutoffs, "cutoffs"):
+        try:
+            if isinstance(trace, SigmoidFit):
+                found = refit(trace, min_compute=cutoff, **options)
+            else:
+                found = fit_trace(trace, min_compute=float(cutoff), **options)
+        except RLScalingError as error:
+            n = int(np.sum((trace.data if isinstance(trace, SigmoidFit) else trace).compute >= cutoff))
+            rows.append(_cutoff_row(float(cutoff), n, str(error).split(";")[0]))
+            continue
+        rows.append(_cutoff_row(float(cutoff), found.n_points, "", found))
+    known = [r["A"] for r in rows if r["verdict"] in (Verdict.IDENTIFIED, Verdict.APPROXIMATE)]
+    return CutoffSensitivity(tuple(rows), float(np.ptp(known)) if len(known) > 1 else 0.0, unit)
+
+
+def _cutoff_row(cutoff: float, n: int, error: str, fit: SigmoidFit | None = None) -> dict[str, Any]:
+    ci = (fit.confidence_interval or {}).get("A") if fit else None
+    return {
+        "min_compute": cutoff,
+        "n_points": n,
+        "A": fit.A if fit else None,
+        "ci_low": ci[0] if ci else None,
+        "ci_high": ci[1] if ci else None,
+        "verdict": str(fit.verdict) if fit else None,
+        "error": error,
+    }

@@ -1,0 +1,99 @@
+"""Numbers as text: a value with its error and no more digits, aligned tables, and the same as HTML."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def error_decimals(error: float) -> int:
+    """Return the decimals that leave ``error`` two significant digits (one from 3.55 to 9.5: as PDG rounds)."""
+    if not (math.isfinite(error) and error > 0):
+        return 4
+    exponent = math.floor(math.log10(error))
+    leading = error / 10.0**exponent
+    return (1 if leading < 3.55 else 0) - exponent
+
+
+def number(value: float, decimals: int | None = None) -> str:
+    """Return ``value`` with ``decimals`` (negative: rounded to tens, hundreds), or with 4 significant digits.
+
+    Examples
+    --------
+    >>> number(2541.7, -1), number(0.61234, 3), number(1e25)
+    ('2,540', '0.612', '1e+25')
+    """
+    if not math.isfinite(value):
+        return "inf" if value > 0 else "-inf" if value < 0 else "unknown"
+    if value != 0 and not 1e-5 < abs(value) < 1e7:
+        return f"{value:.4g}"
+    if decimals is None:
+        decimals = 0 if value == 0 else max(3 - math.floor(math.log10(abs(value))), -12)
+        text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+
+
+def plus_minus(value: float, error: float) -> str:
+    """Return ``value ± error`` with the digits the error allows.
+
+    Examples
+    --------
+    >>> plus_minus(0.61234, 0.00421)
+    '0.612 ± 0.004'
+    >>> plus_minus(2541.7, 152.0)
+    '2,540 ± 150'
+    """
+    if not (math.isfinite(error) and error > 0):
+        return number(value)
+    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
+        exponent = math.floor(math.log10(abs(value)))
+        scale = 10.0**exponent
+        return f"({plus_minus(value / scale, error / scale)})e{exponent:+d}"
+    decimals = error_decimals(error)
+    return f"{number(value, decimals)} ± {number(error, decimals)}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return ``[low, high]``, both with the digits that their distance allows.
+
+    Examples
+    --------
+    >>> interval(0.60412, 0.62083)
+    '[0.604, 0.621]'
+    """
+    width = high - low
+    if not (math.isfinite(width) and width > 0):
+        return f"[{number(low)}, {number(high)}]"
+    if high >= 1e7 or high > 1e4 * abs(low) or (0 < high < 1e-4):
+        return f"[{low:.3g}, {high:.3g}]"
+    decimals = error_decimals(width / 4.0)
+    return f"[{number(low, decimals)}, {number(high, decimals)}]"
+
+
+def robust_error(draws: np.ndarray) -> float:
+    """Return half the distance between the 15.9 and 84.1 % quantiles: a standard error that outliers cannot move."""
+    low, high = np.quantile(draws, [0.1587, 0.8413])
+    return float(0.5 * (high - low))
+
+
+def text_table(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None, indent: str = "  ") -> str:
+    """Return aligned columns: the first to the left, the others to the right."""
+    lines = ([list(header)] if header else []) + [list(r) for r in rows]
+    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
+    out = []
+    for line in lines:
+        cells = [line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)]
+        out.append(indent + "  ".join(cells).rstrip())
+    return "\n".join(out)
+
+
+def html_table(rows: Sequence[Sequence[str]], header: Sequence[str], title: str, notes: Sequence[str] = ()) -> str:
+    """Return a small self-contained HTML table with a title above and notes below."""
+    head = "".join(f"<th style='text-align:left'>{html.escape(h)}</th>" for h in header)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    foot = "".join(f"<div><small>{html.escape(n)}</small></div>" for n in notes)
+    return f"<div><b>{html.escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"

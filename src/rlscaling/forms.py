@@ -1,0 +1,241 @@
+"""Other functional forms, fitted for comparison: power law, exponential, log-linear.
+
+The paper's point is made with them: on the first half of a run the power law promises a ceiling of 1.0 where the
+sigmoid says 0.645 and the run ends at 0.645 [ScaleRL, A.4]. They carry no verdict and no forecast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.curves import FORMS, Array
+from rlscaling.errors import FitError
+from rlscaling.fit import fit_sigmoid
+from rlscaling.results import SigmoidFit
+from rlscaling.selection import resolve_options, select
+from rlscaling.trace import check_series
+
+N_SCAN = 240
+N_GOLDEN = 80
+
+
+@dataclass(frozen=True, eq=False)
+class CurveFit:
+    """A fit of another functional form, for comparison with the sigmoid.
+
+    Attributes
+    ----------
+    form : str
+        ``power-law``, ``exponential`` or ``log-linear``.
+    params : dict
+        Parameters by name.
+    """
+
+    form: str
+    params: Mapping[str, float]
+    ssr: float
+    residual: Array
+    n_points: int
+    compute_range: tuple[float, float]
+    compute_unit: str = "gpu-hours"
+    at_bound: tuple[str, ...] = ()
+
+    def predict(self, compute: ArrayLike) -> Array:
+        """Return the fitted pass rate at ``compute``."""
+        return np.asarray(FORMS[self.form][0](compute, **self.params))
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{k} = {v:.4g}" for k, v in self.params.items())
+        bound = f"; at its bound: {', '.join(self.at_bound)}" if self.at_bound else ""
+        return f"{self.form}: {values} ({self.n_points} points, SSR {self.ssr:.4g}{bound})"
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLawFit(CurveFit):
+    """``R = A - D / C**B``, the pre-training form: the sigmoid's limit for ``C >> C_mid`` [ScaleRL, A.4]."""
+
+    @property
+    def A(self) -> float:
+        """Asymptote."""
+        return self.params["A"]
+
+    @property
+    def B(self) -> float:
+        """Exponent."""
+        return self.params["B"]
+
+    @property
+    def D(self) -> float:
+        """Distance from the asymptote at C = 1."""
+        return self.params["D"]
+
+
+def fit_power_law(
+    compute: ArrayLike,
+    pass_rate: ArrayLike,
+    *,
+    min_compute: float | None = None,
+    max_compute: float = math.inf,
+    compute_unit: str = "gpu-hours",
+    A_max: float = 1.0,
+) -> PowerLawFit:
+    """Fit ``A - D / C**B`` by least squares, with ``A <= A_max``.
+
+    Parameters
+    ----------
+    compute, pass_rate : array-like of shape (n,)
+        As in `fit_sigmoid`. Evaluations at compute 0 are left out: the form has no value there.
+    min_compute, max_compute, compute_unit
+        As in `fit_sigmoid`.
+    A_max : float
+        Upper bound of the asymptote; ``inf`` for none.
+
+    Returns
+    -------
+    PowerLawFit
+
+    Raises
+    ------
+    TraceError, FitError
+        As in `fit_sigmoid`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = np.arange(2000.0, 20000.0, 500.0)
+    >>> fit = fit_power_law(C, 0.6 - 3.0 / C**0.5)
+    >>> round(fit.A, 5), round(fit.B, 5), round(fit.D, 4)
+    (0.6, 0.5, 3.0)
+    """
+    fitted = fit_curve(
+        compute, pass_rate, form="power-law", min_compute=min_compute, max_compute=max_compute,
+        compute_unit=compute_unit, A_max=A_max,
+    )  # fmt: skip
+    assert isinstance(fitted, PowerLawFit)
+    return fitted
+
+
+def fit_curve(
+    compute: ArrayLike,
+    pass_rate: ArrayLike,
+    *,
+    form: str,
+    min_compute: float | None = None,
+    max_compute: float = math.inf,
+    compute_unit: str = "gpu-hours",
+    A_max: float = 1.0,
+) -> CurveFit | SigmoidFit:
+    """Fit a functional form by name.
+
+    Parameters
+    ----------
+    form : {"sigmoid", "power-law", "exponential", "log-linear"}
+        ``power-law``: ``A - D / C**B``. ``exponential``: ``A - (A - R0) exp(-C / tau)``. ``log-linear``:
+        ``intercept + slope log C``. ``sigmoid`` is `fit_sigmoid`.
+    compute, pass_rate, min_compute, max_compute, compute_unit, A_max
+        As in `fit_power_law`.
+
+    Returns
+    -------
+    CurveFit
+        `PowerLawFit` for the power law, `SigmoidFit` for the sigmoid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = np.arange(2000.0, 20000.0, 500.0)
+    >>> fit = fit_curve(C, 0.6 - 0.25 * np.exp(-C / 4000.0), form="exponential")
+    >>> round(fit.params["tau"], 2)
+    4000.0
+    """
+    shared = {
+        "min_compute": min_compute,
+        "max_compute": max_compute,
+        "compute_unit": compute_unit,
+        "A_max": A_max,
+    }
+    if form == "sigmoid":
+        return fit_sigmoid(compute, pass_rate, **shared)  # type: ignore[arg-type]
+    if form not in FORMS:
+        raise FitError(f"form={form!r} is unknown; choose one of sigmoid, {', '.join(FORMS)}")
+    options = resolve_options({**shared, "R0": "free"})
+    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    if form != "exponential":
+        C, y = C[C > 0], y[C > 0]
+    data, _ = select(C, y, None, options, {})
+    C, y = C[data.used], y[data.used]
+    fitter = {"power-law": _power_law, "exponential": _exponential, "log-linear": _log_linear}[form]
+    params, at_bound = fitter(C, y, options.A_max)
+    residual = y - FORMS[form][0](C, **params)
+    kind = PowerLawFit if form == "power-law" else CurveFit
+    return kind(
+        form=form, params=params, ssr=float(residual @ residual), residual=residual, n_points=len(C),
+        compute_range=(float(C[0]), float(C[-1])), compute_unit=compute_unit, at_bound=at_bound,
+    )  # fmt: skip
+
+
+Fitted = tuple[dict[str, float], tuple[str, ...]]
+
+
+def _power_law(C: Array, y: Array, A_max: float) -> Fitted:
+    scale = float(np.exp(np.mean(np.log(C))))  # so that the basis is of order 1 for any unit
+
+    def basis(log_b: float) -> Array:
+        return np.asarray((C / scale) ** -math.exp(log_b))
+
+    log_b, A, D = _profile(basis, y, A_max, (math.log(1e-3), math.log(20.0)))
+    B = math.exp(log_b)
+    at_bound = ("A",) if A >= A_max else ()
+    with np.errstate(over="ignore"):
+        return {"A": A, "B": B, "D": float(D * np.float64(scale) ** B)}, at_bound
+
+
+def _exponential(C: Array, y: Array, A_max: float) -> Fitted:
+    def basis(log_tau: float) -> Array:
+        return np.asarray(np.exp(-C / math.exp(log_tau)))
+
+    gap = float(np.min(np.diff(C)))
+    log_tau, A, gain = _profile(basis, y, A_max, (math.log(0.1 * gap), math.log(1e3 * C[-1])))
+    at_bound = ("A",) if A >= A_max else ()
+    return {"A": A, "tau": math.exp(log_tau), "R0": A - gain}, at_bound
+
+
+def _log_linear(C: Array, y: Array, A_max: float) -> Fitted:
+    x = np.log(C)
+    slope = float((x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean())))
+    return {"intercept": float(y.mean() - slope * x.mean()), "slope": slope}, ()
+
+
+def _profile(
+    basis: Callable[[float], Array], y: Array, A_max: float, bounds: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Minimise ``|y - A + D basis(p)|^2`` over p, with A and D solved exactly; return p, A, D (A <= A_max, D >= 0)."""
+
+    def linear(p: float) -> tuple[float, float, float]:
+        f = basis(p)
+        fc, yc = f - f.mean(), y - y.mean()
+        square = float(fc @ fc)
+        D = max(-float(fc @ yc) / square, 0.0) if square > 0 else 0.0
+        A = float(y.mean() + D * f.mean())
+        if A_max < A:
+            A, D = A_max, max(float(f @ (A_max - y)) / float(f @ f), 0.0)
+        r = y - A + D * f
+        return float(r @ r), A, D
+
+    scan = np.linspace(*bounds, N_SCAN)
+    k = int(np.argmin([linear(p)[0] for p in scan]))
+    low, high = scan[max(k - 1, 0)], scan[min(k + 1, N_SCAN - 1)]
+    golden = 0.5 * (math.sqrt(5.0) - 1.0)
+    for _ in range(N_GOLDEN):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if linear(left)[0] <= linear(right)[0]:
+            high = right
+        else:
+            low = left
+    p = float(0.5 * (low + high))
+    return p, *linear(p)[1:]

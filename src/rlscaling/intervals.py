@@ -1,0 +1,284 @@
+"""Results that hold draws: a bootstrap, a forecast, and the compute to reach a pass rate.
+
+The confidence level can be changed on a finished result: the draws are kept, only the quantiles move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from rlscaling.curves import PARAMETER_NAMES, Array
+from rlscaling.errors import FitError
+from rlscaling.printing import bootstrap_html, bootstrap_text, forecast_html, forecast_text
+from rlscaling.results import SigmoidFit, Verdict, finite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def percentile_interval(draws: Array, confidence_level: float) -> Array:
+    """Return the percentile interval of each column, shape (..., 2).
+
+    Never the "basic" (reflected) interval: when A piles up at its bound that one covers 8-58 %.
+    """
+    tail = 0.5 * (1.0 - confidence_level)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.quantile(draws, [tail, 1.0 - tail], axis=0, method="linear").T)
+
+
+def check_level(confidence_level: float) -> float:
+    """Return ``confidence_level`` when it lies in (0, 1).
+
+    Raises
+    ------
+    FitError
+        Otherwise, e.g. for 95 instead of 0.95.
+    """
+    level = float(confidence_level)
+    if not 0.0 < level < 1.0:
+        raise FitError(f"confidence_level={confidence_level!r} is not between 0 and 1; for 95 % give 0.95")
+    return level
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bootstrap:
+    """Replicates of a fit, and the intervals they give.
+
+    Attributes
+    ----------
+    fit : SigmoidFit
+        The fit.
+    distribution : array of shape (n_resamples, 4)
+        ``A, B, C_mid, R0`` of each replicate: this run's evaluation and training noise.
+    A_new_run : array of shape (n_resamples,)
+        ``A`` with the spread between seeds added.
+    scheme, confidence_level, seed_sd
+        How the replicates were drawn, the level of the intervals, and the seed-to-seed sd of ``A``.
+    verdict, reason
+        The verdict at 95 % from these replicates (from the fit's own where the scheme is not ``ar1``).
+    seed
+        The entropy that repeats these numbers: ``bootstrap(fit, rng=seed)``.
+    """
+
+    fit: SigmoidFit
+    distribution: Array
+    A_new_run: Array
+    scheme: str
+    confidence_level: float
+    seed_sd: float
+    verdict: Verdict
+    reason: str
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_resamples(self) -> int:
+        """Number of replicates."""
+        return len(self.distribution)
+
+    @cached_property
+    def confidence_interval(self) -> dict[str, tuple[float, float]]:
+        """This-run interval of ``A, B, C_mid, R0``."""
+        rows = percentile_interval(self.distribution, self.confidence_level)
+        return {name: (float(low), float(high)) for name, (low, high) in zip(PARAMETER_NAMES, rows, strict=True)}
+
+    @cached_property
+    def confidence_interval_new_run(self) -> dict[str, tuple[float, float]]:
+        """Interval of ``A`` for a new run of this recipe: the seed-to-seed spread is added."""
+        low, high = percentile_interval(self.A_new_run, self.confidence_level)
+        return {"A": (float(low), float(high))}
+
+    @cached_property
+    def standard_error(self) -> dict[str, float]:
+        """Standard deviation of the replicates, by parameter."""
+        sd = self.distribution.std(axis=0, ddof=1)
+        return dict(zip(PARAMETER_NAMES, sd.tolist(), strict=True))
+
+    def at_level(self, confidence_level: float) -> Self:
+        """Return the same replicates at another confidence level, without resampling."""
+        return replace(self, confidence_level=check_level(confidence_level))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a parameter: estimate, standard error and both intervals."""
+        import pandas as pd
+
+        new = self.confidence_interval_new_run
+        rows = [
+            {
+                "estimate": getattr(self.fit.params, name),
+                "standard_error": self.standard_error[name],
+                "ci_low": self.confidence_interval[name][0],
+                "ci_high": self.confidence_interval[name][1],
+                "ci_new_run_low": new.get(name, (math.nan, math.nan))[0],
+                "ci_new_run_high": new.get(name, (math.nan, math.nan))[1],
+            }
+            for name in PARAMETER_NAMES
+        ]
+        return pd.DataFrame(rows, index=pd.Index(PARAMETER_NAMES, name="parameter"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the intervals as JSON-ready values (without the draws)."""
+        pairs = lambda d: {k: [finite(a), finite(b)] for k, (a, b) in d.items()}  # noqa: E731
+        return {
+            "ci": pairs(self.confidence_interval),
+            "ci_new_run": pairs(self.confidence_interval_new_run),
+            "standard_error": {k: finite(v) for k, v in self.standard_error.items()},
+            "confidence_level": self.confidence_level,
+            "scheme": self.scheme,
+            "n_resamples": self.n_resamples,
+            "seed_sd": self.seed_sd,
+            "seed": self.seed,
+        }
+
+    def __str__(self) -> str:
+        return bootstrap_text(self)
+
+    def __repr__(self) -> str:
+        low, high = self.confidence_interval["A"]
+        return f"Bootstrap({self.verdict}, A in [{low:.4g}, {high:.4g}], n_resamples={self.n_resamples}, {self.scheme})"
+
+    def _repr_html_(self) -> str:
+        return bootstrap_html(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast:
+    """The pass rate a run will reach, with intervals.
+
+    Attributes
+    ----------
+    compute, pass_rate : arrays of shape (n,)
+        Budgets and the fitted curve there.
+    distribution, distribution_new_run : arrays of shape (n_resamples, n)
+        The curve of each replicate there: for this run, and with the seed-to-seed spread of ``A`` added.
+    supported : boolean array of shape (n,)
+        False where the data cannot carry a number: beyond twice the data when the ceiling is not identified, and
+        anywhere beyond the data when the run is flat, falling or a misfit. The interval stands either way.
+    """
+
+    fit: SigmoidFit
+    compute: Array
+    pass_rate: Array
+    distribution: Array
+    distribution_new_run: Array
+    supported: Array
+    confidence_level: float
+    verdict: Verdict
+    headline: str
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def beyond(self) -> Array:
+        """Compute over the last fitted compute."""
+        return self.compute / self.fit.compute_range[1]
+
+    @cached_property
+    def confidence_interval(self) -> Array:
+        """This-run interval at each budget, shape (n, 2)."""
+        return percentile_interval(self.distribution, self.confidence_level)
+
+    @cached_property
+    def confidence_interval_new_run(self) -> Array:
+        """Interval for a new run of this recipe at each budget, shape (n, 2)."""
+        return percentile_interval(self.distribution_new_run, self.confidence_level)
+
+    def at_level(self, confidence_level: float) -> Self:
+        """Return the same forecast at another confidence level, without resampling."""
+        return replace(self, confidence_level=check_level(confidence_level))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a budget: pass rate and both intervals."""
+        import pandas as pd
+
+        new = self.confidence_interval_new_run
+        return pd.DataFrame(
+            {
+                "compute": self.compute,
+                "beyond": self.beyond,
+                "pass_rate": self.pass_rate,
+                "ci_low": self.confidence_interval[:, 0],
+                "ci_high": self.confidence_interval[:, 1],
+                "ci_new_run_low": new[:, 0],
+                "ci_new_run_high": new[:, 1],
+                "supported": self.supported,
+            }
+        )
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return one JSON-ready object a budget."""
+        return [
+            {
+                "compute": finite(self.compute[i]),
+                "pass_rate": finite(self.pass_rate[i]),
+                "ci": [finite(v) for v in self.confidence_interval[i]],
+                "ci_new_run": [finite(v) for v in self.confidence_interval_new_run[i]],
+                "beyond": finite(self.beyond[i]),
+                "supported": bool(self.supported[i]),
+            }
+            for i in range(len(self.compute))
+        ]
+
+    def __str__(self) -> str:
+        return forecast_text(self)
+
+    def __repr__(self) -> str:
+        low, high = self.confidence_interval[-1]
+        return f"Forecast({self.compute[-1]:g}: {self.pass_rate[-1]:.4g} [{low:.4g}, {high:.4g}])"
+
+    def _repr_html_(self) -> str:
+        return forecast_html(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """The compute at which a run reaches a pass rate.
+
+    Attributes
+    ----------
+    compute : float
+        Of the fitted curve: inf when the pass rate is A or above.
+    confidence_interval : tuple of float
+        This-run interval; inf where replicates never reach it.
+    probability : float
+        Share of replicates that reach it at all.
+    """
+
+    pass_rate: float
+    compute: float
+    confidence_interval: tuple[float, float]
+    probability: float
+    confidence_level: float
+    compute_unit: str
+    draws: Mapping[str, Any] | Array
+
+    def at_level(self, confidence_level: float) -> Self:
+        """Return the same draws at another confidence level."""
+        level = check_level(confidence_level)
+        return replace(self, confidence_level=level, confidence_interval=reach_interval(np.asarray(self.draws), level))
+
+    def __str__(self) -> str:
+        from rlscaling.format import number
+        from rlscaling.printing import unit_text
+
+        low, high = self.confidence_interval
+        return (
+            f"pass rate {self.pass_rate:g} at {number(self.compute)} {unit_text(self.compute_unit)} "
+            f"({100 * self.confidence_level:g} %: {number(low)} to {number(high)}; reached at all with probability "
+            f"{self.probability:.2f})"
+        )
+
+
+def reach_interval(draws: Array, confidence_level: float) -> tuple[float, float]:
+    """Return the percentile interval of draws that may be infinite (by order statistics, so that inf stays inf)."""
+    ordered = np.sort(draws)
+    tail = 0.5 * (1.0 - confidence_level)
+    low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
+    high = ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))]
+    return float(low), float(high)

@@ -1,0 +1,97 @@
+"""The paper's own procedure: a grid over A and C_mid, B by least squares in each cell, the best cell kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlscaling.curves import Array, logistic, sigmoid
+from rlscaling.problem import Problem
+
+N_LOG_B = 40
+N_POLISHED = 200
+N_STEPS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class GridSpec:
+    """Values of the grid. The default is the paper's [ScaleRL, A.5].
+
+    (Seven of Table 1's C_mid lie on ``linspace(100, 4000, 100)`` and none on the stated [100, 40000].)
+    """
+
+    A: Array
+    C_mid: Array
+
+    @classmethod
+    def of(cls, axes: tuple[tuple[float, ...], tuple[float, ...]] | None) -> GridSpec:
+        """Return the grid with these axes, or the paper's."""
+        if axes is not None:
+            return cls(np.array(axes[0]), np.array(axes[1]))
+        return cls(np.arange(90, 161) * 0.005, np.linspace(100.0, 40000.0, 100))
+
+
+@dataclass(frozen=True, eq=False)
+class GridFit:
+    """The best cell: ``A, B, C_mid, R0``, its sum of squares, and the parameters at the edge of the grid."""
+
+    params: tuple[float, float, float, float]
+    ssr: float
+    at_edge: tuple[str, ...]
+
+
+def fit_on_grid(problem: Problem, y: Array, grid: GridSpec) -> GridFit:
+    """Return the cell with the lowest sum of squares, ``B`` optimised within each cell.
+
+    For each C_mid and 40 values of B, two sums give the sum of squares for every A at once. The best 200 cells are
+    then polished in B by Gauss-Newton with step halving, so that the winner is that of the full double loop.
+    """
+    assert problem.R0 is not None, "checked by the caller"
+    R0, w = problem.R0, problem.weights
+    keep = grid.A > R0
+    A, C_mid = grid.A[keep], grid.C_mid
+    x = np.where(problem.compute > 0, problem.xc, -np.inf)[None, :] - (np.log(C_mid) - problem.centre)[:, None]
+    log_b = np.linspace(*problem.u_bounds, N_LOG_B)
+    d = y - R0
+    total = float(d @ (w * d))
+    ssr = np.empty((len(C_mid), len(log_b), len(A)))
+    for k, u in enumerate(log_b):
+        S = logistic(np.exp(u) * x)
+        sy, ss = S @ (w * d), (S * S) @ w
+        gain = A - R0
+        ssr[:, k] = total - 2.0 * np.outer(sy, gain) + np.outer(ss, gain**2)
+    best_b = ssr.argmin(axis=1)  # (C_mid, A)
+    cells = np.argsort(ssr.min(axis=1), axis=None, kind="stable")[:N_POLISHED]
+    i, j = np.unravel_index(cells, best_b.shape)
+    u, polished = _polish(problem, x[i], d, A[j] - R0, log_b[best_b[i, j]])
+    winner = int(np.argmin(polished))
+    params = (float(A[j[winner]]), float(np.exp(u[winner])), float(C_mid[i[winner]]), float(R0))
+    residual = y - sigmoid(problem.compute, *params)
+    edge = {"A": (A, j[winner]), "C_mid": (C_mid, i[winner])}
+    at_edge = tuple(name for name, (axis, k) in edge.items() if len(axis) > 1 and k in (0, len(axis) - 1))
+    return GridFit(params, float(np.sum(w * residual**2)), at_edge)
+
+
+def _polish(problem: Problem, x: Array, d: Array, gain: Array, u: Array) -> tuple[Array, Array]:
+    """Minimise the sum of squares of each cell over ``u = log B``; return u and the sum of squares."""
+    w, (low, high) = problem.weights, problem.u_bounds
+    finite_x = np.where(np.isfinite(x), x, 0.0)
+
+    def evaluate(u: Array) -> tuple[Array, Array, Array]:
+        s = logistic(np.exp(u)[:, None] * x)
+        r = d - gain[:, None] * s
+        slope = gain[:, None] * s * (1.0 - s) * finite_x * np.exp(u)[:, None]
+        return np.asarray((r * r) @ w), r, slope
+
+    ssr, r, slope = evaluate(u)
+    damping = np.ones(len(u))
+    for _ in range(N_STEPS):
+        step = ((slope * r) @ w) / np.maximum((slope * slope) @ w, 1e-300)
+        trial = np.clip(u + damping * np.clip(step, -0.5, 0.5), low, high)
+        new, new_r, new_slope = evaluate(trial)
+        better = new <= ssr
+        damping = np.where(better, np.minimum(damping * 2.0, 1.0), damping * 0.25)
+        u, ssr = np.where(better, trial, u), np.where(better, new, ssr)
+        r, slope = np.where(better[:, None], new_r, r), np.where(better[:, None], new_slope, slope)
+    return u, ssr

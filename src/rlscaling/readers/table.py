@@ -1,0 +1,350 @@
+"""Tables with any column names: CSV, Parquet and JSON from elsewhere; and the way from a table to traces."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rlscaling.errors import TraceError
+from rlscaling.schema import COMPUTE_UNITS, SCALES, FloatArray, check_series, likely_scale
+from rlscaling.trace import Trace
+
+from .columns import COMPUTE_NAMES, NOT_A_PASS_RATE, NOT_COMPUTE, PASS_RATE_NAMES, PLAIN_COMPUTE, unit_of
+
+Parts = dict[str, Callable[[], Trace]]
+"""The traces of one file, built when called: label within the file ("" for the only one) -> trace."""
+
+BLANK = ("", "nan", "na", "<na>", "null", "none")
+RUN_COLUMNS = ("run", "run_id", "run_name", "recipe", "name", "seed")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadOptions:
+    """How a file is to be read; ``read_trace`` documents the fields."""
+
+    compute_column: str | None = None
+    pass_rate_column: str | None = None
+    compute_unit: str | None = None
+    scale: str = "fraction"
+    run: str | int | None = None
+    run_column: str | None = None
+    domain: str | None = None
+    drop_missing: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("scale", self.scale, (*SCALES, "auto")),
+            ("compute_unit", self.compute_unit, (None, *COMPUTE_UNITS)),
+        ):
+            if value not in allowed:
+                choices = ", ".join(filter(None, allowed))
+                raise TraceError(f"{name}={value!r} is unknown; choose one of {choices}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Cells as the file has them: column name -> one cell per row, and the number of each row in the file."""
+
+    source: str
+    columns: Mapping[str, list[Any]]
+    rows: list[int]
+    row_word: str = "row"
+
+    def select(self, keep: list[bool]) -> Table:
+        """Return the rows to keep."""
+
+        def kept(cells: list[Any]) -> list[Any]:
+            return [cell for cell, k in zip(cells, keep, strict=True) if k]
+
+        return dataclasses.replace(
+            self, columns={name: kept(cells) for name, cells in self.columns.items()}, rows=kept(self.rows)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What a file says about itself, beyond its table."""
+
+    name: str = ""
+    compute_column: str | None = None
+    compute_unit: str | None = None
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = None) -> Parts:
+    """Return the traces in a table, one for each run and domain that the options leave."""
+    origin = origin or Origin(metadata={"source": table.source})
+    if not table.rows:
+        raise TraceError(f"{table.source} has a header but no rows; give a file with evaluations")
+    run_columns = _run_columns(table, options)
+    parts: dict[str, Table] = {"": table}
+    if run_columns:
+        parts = _split(parts, run_columns, None if options.run is None else str(options.run), "run")
+    elif options.run is not None:
+        raise TraceError(
+            f"run={options.run!r} was asked for, but {table.source} has no column that tells runs apart; "
+            f"name it with run_column= / --run-column. {describe(table)}"
+        )
+    if "domain" in table.columns:
+        parts = _split(parts, ["domain"], options.domain, "domain")
+    elif options.domain is not None and origin.metadata.get("domain") != options.domain:
+        raise TraceError(
+            f"domain={options.domain!r} was asked for, but {table.source} tells no domains apart; leave the option out"
+        )
+    return {label: _builder(part, label, options, origin, run_columns) for label, part in parts.items()}
+
+
+def _builder(
+    part: Table, label: str, options: ReadOptions, origin: Origin, run_columns: list[str]
+) -> Callable[[], Trace]:
+    return lambda: build_trace(part, label, options, origin, run_columns)
+
+
+def _run_columns(table: Table, options: ReadOptions) -> list[str]:
+    """Return the columns that together tell runs apart."""
+    if options.run_column is not None:
+        return [_named(table, options.run_column, "run_column= / --run-column")]
+    there = [(name, len(_labels(table, name))) for name in RUN_COLUMNS if name in table.columns]
+    # a value of its own in every row names checkpoints, not runs
+    telling = [name for name, n in there if 1 < n < len(table.rows)]
+    unique = [name for name in telling if name.startswith("run")]
+    return unique[:1] or telling or [name for name, n in there if n == 1][:1]
+
+
+def _labels(table: Table, column: str) -> list[str]:
+    return list(dict.fromkeys(_label(cell) for cell in table.columns[column]))
+
+
+def _label(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return "unnamed" if is_blank(cell) else str(cell).strip()
+
+
+def _split(parts: dict[str, Table], columns: list[str], wanted: str | None, what: str) -> dict[str, Table]:
+    """Split every part by the values of some columns; a single value adds nothing to the label."""
+    result: dict[str, Table] = {}
+    for label, table in parts.items():
+        keys = _keys(table, columns)
+        there = list(dict.fromkeys(keys))
+        if wanted is not None and wanted not in there:
+            raise TraceError(
+                f"{table.source} has no {what} {wanted!r} in column {':'.join(columns)!r}; it has "
+                f"{', '.join(there[:20])}{nearest(wanted, there)}"
+            )
+        for value in there if wanted is None else [wanted]:
+            name = ":".join(filter(None, (label, value if len(there) > 1 and wanted is None else "")))
+            result[name] = table.select([key == value for key in keys])
+    return result
+
+
+def _keys(table: Table, columns: list[str]) -> list[str]:
+    return [":".join(map(_label, cells)) for cells in zip(*(table.columns[name] for name in columns), strict=True)]
+
+
+def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, run_columns: list[str]) -> Trace:
+    """Return the trace of one run and domain."""
+    notes = list(origin.notes)
+    compute_column = options.compute_column or origin.compute_column
+    if compute_column is not None:
+        compute_column = _named(table, compute_column, "compute_column= / --compute-column")
+    else:
+        compute_column = _choose(table, COMPUTE_NAMES, "compute", notes)
+    if options.pass_rate_column is not None:
+        pass_rate_column = _named(table, options.pass_rate_column, "pass_rate_column= / --pass-rate-column")
+    else:
+        pass_rate_column = _choose(table, PASS_RATE_NAMES, "pass rate", notes)
+    if compute_column == pass_rate_column:
+        raise TraceError(f"column {compute_column!r} cannot be both compute and pass rate; name another one")
+    unit = options.compute_unit or _unit(compute_column, origin, notes)
+    table = _without_blanks(table, compute_column, pass_rate_column, options, notes)
+    scale, y = _scaled(numbers(table, pass_rate_column), options, origin, notes)
+    C = numbers(table, compute_column)
+    try:
+        C, y = check_series(C, y, scale=scale, rows=table.rows)
+    except TraceError as error:
+        raise TraceError(f"{table.source}{':' + label if label else ''}: {error}") from None
+    chosen = (compute_column, pass_rate_column, *run_columns, "domain")
+    columns = {name: _extra(table, name, scale) for name in table.columns if name not in chosen}
+    metadata = {"scale": scale, **origin.metadata}
+    if scale not in ("fraction", metadata["scale"]):
+        metadata["scale"] = scale
+    for key, names in (("run", run_columns), ("domain", ["domain"] if "domain" in table.columns else [])):
+        if names:
+            metadata[key] = _keys(table, names)[0]
+    return Trace(C, y, compute_unit=unit, name=origin.name, columns=columns, metadata=metadata, notes=tuple(notes))
+
+
+def _named(table: Table, name: str, option: str) -> str:
+    if name in table.columns:
+        return name
+    raise TraceError(
+        f"{table.source} has no column {name!r} ({option}){nearest(name, list(table.columns))}. {describe(table)}"
+    )
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """Return a hint at the nearest of some names, or nothing."""
+    lower = {other.lower(): other for other in names}
+    close = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.5)
+    return f"; did you mean {lower[close[0]]!r}?" if close else ""
+
+
+def describe(table: Table) -> str:
+    """Return one sentence that lists the columns with counts and ranges."""
+    shown = [f"{name} ({_describe_cells(cells)})" for name, cells in list(table.columns.items())[:40]]
+    more = f", and {len(table.columns) - 40} more" if len(table.columns) > 40 else ""
+    return f"The columns are: {', '.join(shown)}{more}."
+
+
+def _describe_cells(cells: list[Any]) -> str:
+    filled = [cell for cell in cells if not is_blank(cell)]
+    if not filled:
+        return "blank"
+    values = [v for v in map(_try_number, filled) if v is not None and math.isfinite(v)]
+    if len(values) < len(filled):
+        return f"{len(filled)} values, text"
+    if len(values) == 1:
+        return f"1 value, {values[0]:g}"
+    return f"{len(values)} values, {min(values):g} to {max(values):g}"
+
+
+def _choose(table: Table, ranks: tuple[str, ...], what: str, notes: list[str]) -> str:
+    """Return the column whose name says most plainly that it is the one, refusing to toss a coin."""
+    option = f"{what.replace(' ', '_')}_column= / --{what.replace(' ', '-')}-column"
+    never = NOT_A_PASS_RATE if what == "pass rate" else NOT_COMPUTE
+    usable = [
+        name for name, cells in table.columns.items() if _has_numbers(cells) and not re.search(never, name.lower())
+    ]
+    for rank, pattern in enumerate(ranks):
+        # the plain name (rank 0) is taken whatever it holds: a blank one is an error
+        found = [name for name in (usable if rank else table.columns) if re.search(pattern, name.lower().strip())]
+        if len(found) > 1:
+            raise TraceError(
+                f"{table.source}: the {what} could be {' or '.join(map(repr, found))}; choose with {option}. "
+                + describe(table)
+            )
+        if found:
+            if rank:
+                notes.append(f"Took column {found[0]!r} as the {what}; {option} chooses.")
+            return found[0]
+    raise TraceError(f"{table.source}: no column looks like the {what}; name it with {option}. {describe(table)}")
+
+
+def _has_numbers(cells: list[Any]) -> bool:
+    return any(_try_number(cell) is not None for cell in cells if not is_blank(cell))
+
+
+def _unit(column: str, origin: Origin, notes: list[str]) -> str:
+    if origin.compute_unit and (column == origin.compute_column):
+        return origin.compute_unit
+    plain = PLAIN_COMPUTE.get(column)
+    if plain:
+        return plain
+    unit = unit_of(column)
+    if unit:
+        notes.append(
+            f"Took the unit {unit} from the name of column {column!r}; compute_unit= / --compute-unit chooses."
+        )
+        return unit
+    notes.append(f"Took column {column!r} to be in gpu-hours; compute_unit= / --compute-unit chooses.")
+    return "gpu-hours"
+
+
+def _without_blanks(table: Table, compute: str, pass_rate: str, options: ReadOptions, notes: list[str]) -> Table:
+    keep = [True] * len(table.rows)
+    for name, what in ((pass_rate, "pass rate"), (compute, "compute")):
+        blank = [k and is_blank(cell) for k, cell in zip(keep, table.columns[name], strict=True)]
+        n = sum(blank)
+        if not n:
+            continue
+        if not options.drop_missing:
+            raise TraceError(
+                f"{table.source}: {n} of {len(blank)} {table.row_word}s have no {what} (column {name!r} is "
+                f"blank, first in {table.row_word} {table.rows[blank.index(True)]}); fill them, or leave "
+                "them out with drop_missing=True / --drop-missing"
+            )
+        what = what if what == "compute" else f"a {what}"
+        notes.append(f"Left out {n} {table.row_word}{'s' if n > 1 else ''} without {what} (column {name!r}).")
+        keep = [k and not b for k, b in zip(keep, blank, strict=True)]
+    if not any(keep):
+        raise TraceError(f"{table.source}: no {table.row_word} has both compute and a pass rate. {describe(table)}")
+    return table if all(keep) else table.select(keep)
+
+
+def _scaled(y: FloatArray, options: ReadOptions, origin: Origin, notes: list[str]) -> tuple[str, FloatArray]:
+    """Return the scale to use, "auto" and the file's own word resolved."""
+    scale = options.scale
+    if scale in ("fraction", "auto") and origin.metadata.get("scale") == "reward":
+        return "reward", y
+    if scale != "auto":
+        return scale, y
+    if np.isfinite(y).all() and likely_scale(y) == "reward" and y.min() >= 0 and y.max() <= 2:
+        notes.append(
+            f"Values reach {float(y.max())}: not a pass rate; read as an unbounded reward; give --scale to choose."
+        )
+        return "reward", y
+    return "fraction", y
+
+
+def numbers(table: Table, name: str) -> FloatArray:
+    """Return a column as floats, refusing the first cell that is not a number."""
+    values = np.empty(len(table.rows))
+    for i, cell in enumerate(table.columns[name]):
+        number = _try_number(cell)
+        if number is None:
+            raise TraceError(
+                f"{table.source}, {table.row_word} {table.rows[i]}, column {name!r}: {cell!r} {_why_not(cell)}"
+            )
+        values[i] = number
+    return values
+
+
+def _extra(table: Table, name: str, scale: str) -> Any:
+    """Return a column that is kept beside the two: numbers where all its cells are, else the cells."""
+    cells = [None if is_blank(cell) else cell for cell in table.columns[name]]
+    values = [math.nan if cell is None else _try_number(cell) for cell in cells]
+    if any(value is None for value in values):
+        return cells
+    shrink = {"percent": 100.0, "pm1": 2.0}.get(scale, 1.0) if name == "pass_rate_se" else 1.0
+    return np.array(values, dtype=np.float64) / shrink
+
+
+def is_blank(cell: Any) -> bool:
+    """Whether a cell holds nothing."""
+    if cell is None:
+        return True
+    if isinstance(cell, str):
+        return cell.strip().lower() in BLANK
+    return isinstance(cell, float) and math.isnan(cell)
+
+
+def _try_number(cell: Any) -> float | None:
+    if isinstance(cell, bool) or (not isinstance(cell, str | int | float) and not hasattr(cell, "__float__")):
+        return None
+    if isinstance(cell, str) and "_" in cell:  # Python reads 1_000 as a number; a log does not mean it so
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _why_not(cell: Any) -> str:
+    text = str(cell).strip()
+    if re.fullmatch(r"[-+]?\d{1,3}([,' _\u00a0]\d{3})+(\.\d+)?", text):
+        return (
+            "has a thousands separator (or a decimal comma); write plain numbers with a decimal point, such as 1234.5"
+        )
+    if re.fullmatch(r"[-+]?[\d.]*,\d+([eE][-+]?\d+)?", text):
+        return "has a decimal comma; write numbers with a decimal point, such as 0.5"
+    if re.fullmatch(r"[-+]?[\d.]+\s*%", text):
+        return 'has a percent sign; remove it and pass scale="percent" / --scale percent'
+    return "is not a number; repair or remove that row"

@@ -1,0 +1,392 @@
+"""Results: frozen, printing themselves, turning into a dict and back without loss.
+
+Results hold data. They call nothing above them: bootstrapping, forecasting and plotting are functions of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid, sigmoid_inverse
+from rlscaling.errors import FitError
+from rlscaling.printing import fit_html, fit_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAVED_FIT_KIND = "sigmoid-fit"
+SAVED_FIT_SCHEMA = 1
+
+
+class Verdict(StrEnum):
+    """What the data can tell about the ceiling ``A``: the first line of every result.
+
+    ``identified``, ``approximate``, ``weak`` and ``ceiling-not-identified`` grade the half-width of the 95 %
+    interval of ``A`` (0.02, 0.05, 0.10, more). ``flat``, ``falling`` and ``misfit`` say that the sigmoid does not
+    describe the run; ``ceiling-given`` that ``A`` was fixed by the caller, so nothing is claimed about it.
+    """
+
+    IDENTIFIED = "identified"
+    APPROXIMATE = "approximate"
+    WEAK = "weak"
+    NOT_IDENTIFIED = "ceiling-not-identified"
+    FLAT = "flat"
+    FALLING = "falling"
+    MISFIT = "misfit"
+    GIVEN = "ceiling-given"
+
+
+@dataclass(frozen=True)
+class SigmoidParams:
+    """Parameters of the sigmoidal law [ScaleRL, Eq. 1].
+
+    Attributes
+    ----------
+    A : float
+        Asymptotic pass rate: the ceiling.
+    B : float
+        Scaling exponent: steepness, i.e. compute efficiency.
+    C_mid : float
+        Compute at which half of the gain ``A - R0`` is reached.
+    R0 : float
+        Pass rate before RL.
+
+    Examples
+    --------
+    >>> SigmoidParams(A=0.61, B=1.92, C_mid=2542, R0=0.35).predict([0, 2542]).tolist()
+    [0.35, 0.48]
+    """
+
+    A: float
+    B: float
+    C_mid: float
+    R0: float
+
+    def predict(self, compute: ArrayLike) -> Array:
+        """Return the pass rate at ``compute`` (scalar or array)."""
+        return sigmoid(compute, self.A, self.B, self.C_mid, self.R0)
+
+    def compute_to_reach(self, pass_rate: ArrayLike) -> Array:
+        """Return the compute at which the curve reaches ``pass_rate``: inf at A, nan outside [R0, A]."""
+        return sigmoid_inverse(pass_rate, self.A, self.B, self.C_mid, self.R0)
+
+    def as_tuple(self) -> tuple[float, float, float, float]:
+        """Return ``(A, B, C_mid, R0)``."""
+        return self.A, self.B, self.C_mid, self.R0
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a fit was asked for: enough to repeat it on other data."""
+
+    compute_unit: str = "gpu-hours"
+    R0: float | str | None = None
+    R0_se: float | None = None
+    A: float | None = None
+    B: float | None = None
+    A_max: float = 1.0
+    B_bounds: tuple[float, float] = (0.1, 10.0)
+    min_compute: float = 0.0
+    max_compute: float = math.inf
+    exclude: tuple[tuple[float, float], ...] = ()
+    method: str = "varpro"
+    grid: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # A values, C_mid values of the paper's grid
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """The series a fit was given, whole, with what was used of it.
+
+    Attributes
+    ----------
+    compute, pass_rate : arrays of shape (n,)
+        All evaluations, left-out ones included.
+    used : boolean array of shape (n,)
+        Evaluations in the fit (the anchor for R0 is not one of them).
+    anchor : int or None
+        Index of the evaluation that anchors R0.
+    weights : array of shape (n,) or None
+        Relative inverse variances.
+    se, n_rollouts : arrays of shape (n,) or None
+        Standard error and number of rollouts of each evaluation, where the trace has them.
+    step : array of shape (n,) or None
+        Training step of each evaluation, where known.
+    """
+
+    compute: Array
+    pass_rate: Array
+    used: Array
+    anchor: int | None = None
+    weights: Array | None = None
+    se: Array | None = None
+    n_rollouts: Array | None = None
+    step: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.compute)
+
+
+@dataclass(frozen=True)
+class ComputeNeeded:
+    """Compute until the 95 % interval of ``A`` is within ``half_width``: median and 10-90 % band.
+
+    ``inf`` means more than a thousand times the compute so far, or never at the present noise.
+    """
+
+    half_width: float
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class SigmoidFit:
+    """The sigmoid fitted to one run, with what the data can tell about it.
+
+    Attributes
+    ----------
+    A, B, C_mid, R0 : float
+        Least-squares parameters (see `SigmoidParams`).
+    verdict : Verdict
+        What the data can tell about ``A``.
+    reason : str
+        The verdict in a sentence, with its numbers.
+    confidence_interval : dict or None
+        95 % this-run intervals from the 200 replicates behind the verdict; None with fewer than 7 points. Use
+        `rlscaling.bootstrap` for others.
+    standard_error, covariance
+        Of least squares, as if evaluations were independent; 0 for a parameter that was given or sits at a bound.
+    ssr, residual, n_points, compute_range
+        Sum of squared residuals, residuals, number and range of the fitted evaluations (the anchor is not one).
+    R0_source : str
+        ``anchored``, ``free`` or ``fixed``.
+    at_bound : tuple of str
+        Parameters at a bound of the fit.
+    compute_needed : ComputeNeeded or None
+        When ``A`` is not identified: how far to run.
+    """
+
+    params: SigmoidParams
+    covariance: Array
+    ssr: float
+    residual: Array
+    R0_source: str
+    verdict: Verdict
+    reason: str
+    data: FitData
+    options: FitOptions
+    confidence_interval: Mapping[str, tuple[float, float]] | None = None
+    robust_error: Mapping[str, float] | None = None
+    compute_needed: ComputeNeeded | None = None
+    at_bound: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def A(self) -> float:
+        """Asymptotic pass rate."""
+        return self.params.A
+
+    @property
+    def B(self) -> float:
+        """Scaling exponent."""
+        return self.params.B
+
+    @property
+    def C_mid(self) -> float:
+        """Compute at half of the gain."""
+        return self.params.C_mid
+
+    @property
+    def R0(self) -> float:
+        """Pass rate before RL."""
+        return self.params.R0
+
+    @property
+    def standard_error(self) -> dict[str, float]:
+        """Least-squares standard errors by parameter name."""
+        return dict(zip(PARAMETER_NAMES, np.sqrt(np.diag(self.covariance)).tolist(), strict=True))
+
+    @property
+    def n_points(self) -> int:
+        """Number of fitted evaluations."""
+        return int(self.data.used.sum())
+
+    @property
+    def compute_range(self) -> tuple[float, float]:
+        """First and last fitted compute."""
+        used = self.data.compute[self.data.used]
+        return float(used[0]), float(used[-1])
+
+    @property
+    def compute_unit(self) -> str:
+        """Unit of compute, e.g. ``gpu-hours``."""
+        return self.options.compute_unit
+
+    def predict(self, compute: ArrayLike) -> Array:
+        """Return the fitted pass rate at ``compute`` (scalar or array)."""
+        return self.params.predict(compute)
+
+    def compute_to_reach(self, pass_rate: ArrayLike) -> Array:
+        """Return the compute at which the fitted curve reaches ``pass_rate`` (point estimate).
+
+        inf at A, nan outside [R0, A]. With an interval: `rlscaling.compute_to_reach`.
+        """
+        return self.params.compute_to_reach(pass_rate)
+
+    def linearized(self) -> tuple[Array, Array]:
+        """Return ``(compute, F)`` of the fitted evaluations in the form where the law is a straight line.
+
+        ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` equals ``C**B`` on the curve, so that log F against log C has
+        slope B [ScaleRL, Fig. 7]. Evaluations outside (R0, A) have no F and are left out.
+        """
+        C, R = self.data.compute[self.data.used], self.data.pass_rate[self.data.used]
+        inside = (self.R0 < R) & (self.A > R) & (C > 0)
+        odds = (R[inside] - self.R0) / (self.A - R[inside])
+        return C[inside], np.exp(self.B * math.log(self.C_mid)) * odds
+
+    def summary(self) -> str:
+        """Return the printed result (the same as ``str(fit)``)."""
+        return fit_text(self)
+
+    def __str__(self) -> str:
+        return fit_text(self)
+
+    def __repr__(self) -> str:
+        p = self.params
+        return (
+            f"SigmoidFit({self.verdict}, A={p.A:.4g}, B={p.B:.4g}, C_mid={p.C_mid:.4g}, R0={p.R0:.4g}, "
+            f"n_points={self.n_points})"
+        )
+
+    def _repr_html_(self) -> str:
+        return fit_html(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a parameter: estimate, least-squares error and the 95 % interval."""
+        import pandas as pd
+
+        ci = self.confidence_interval or {}
+        rows = [
+            {
+                "estimate": getattr(self.params, name),
+                "standard_error": self.standard_error[name],
+                "ci_low": ci.get(name, (math.nan, math.nan))[0],
+                "ci_high": ci.get(name, (math.nan, math.nan))[1],
+            }
+            for name in PARAMETER_NAMES
+        ]
+        return pd.DataFrame(rows, index=pd.Index(PARAMETER_NAMES, name="parameter"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, the data included, as JSON-ready values (infinite numbers become null)."""
+        out: dict[str, Any] = {"kind": SAVED_FIT_KIND, "schema_version": SAVED_FIT_SCHEMA, "name": self.name}
+        out |= {"verdict": str(self.verdict), "reason": self.reason, **asdict(self.params)}
+        out |= {"R0_source": self.R0_source, "ssr": self.ssr, "covariance": self.covariance.tolist()}
+        out |= {
+            "residual": self.residual.tolist(),
+            "at_bound": list(self.at_bound),
+            "notes": list(self.notes),
+        }
+        ci = self.confidence_interval
+        out["ci"] = None if ci is None else {k: list(v) for k, v in ci.items()}
+        out["robust_error"] = None if self.robust_error is None else dict(self.robust_error)
+        needed = self.compute_needed
+        out["compute_needed"] = None if needed is None else {k: finite(v) for k, v in asdict(needed).items()}
+        out["options"] = _plain(asdict(self.options))
+        out["data"] = {f.name: _plain(getattr(self.data, f.name)) for f in fields(FitData)}
+        out["metadata"] = dict(self.metadata)
+        return out
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> SigmoidFit:
+        """Return the fit that ``to_dict`` saved, exactly.
+
+        Raises
+        ------
+        FitError
+            When ``saved`` is not a saved fit, or was written by a newer version.
+        """
+        if saved.get("kind") != SAVED_FIT_KIND:
+            raise FitError(f"not a saved fit: 'kind' is {saved.get('kind')!r}, expected {SAVED_FIT_KIND!r}")
+        if saved.get("schema_version") != SAVED_FIT_SCHEMA:
+            raise FitError(
+                f"saved fit has schema_version {saved.get('schema_version')!r}, this version reads {SAVED_FIT_SCHEMA}; "
+                "update rlscaling or fit the data again"
+            )
+        try:
+            return cls(**_restored(saved))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FitError(f"the saved fit is damaged ({error}); fit the data again") from error
+
+
+@dataclass(frozen=True)
+class FailedFit:
+    """What ``on_failure="return"`` gives for a run that cannot be fitted: false, with the reason."""
+
+    name: str
+    error: str
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"{self.name + ': ' if self.name else ''}no fit: {self.error}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``{"run", "error"}``, as in the command line's JSON."""
+        return {"run": self.name, "error": self.error}
+
+
+def finite(value: float) -> float | None:
+    """Return ``value``, or None (null in JSON) when it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON-ready nested values; infinities become None."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the constructor's arguments for `SigmoidFit` from a saved dict."""
+    infinite = lambda v: math.inf if v is None else v  # noqa: E731
+    data = dict(saved["data"])
+    for key, value in data.items():
+        if value is not None and key != "anchor":
+            data[key] = np.array(value, dtype=bool if key == "used" else float)
+    options = dict(saved["options"])
+    options["A_max"], options["max_compute"] = infinite(options["A_max"]), infinite(options["max_compute"])
+    options["B_bounds"] = tuple(options["B_bounds"])
+    options["exclude"] = tuple((low, infinite(high)) for low, high in options["exclude"])
+    if options["grid"] is not None:
+        options["grid"] = tuple(tuple(axis) for axis in options["grid"])
+    needed = saved["compute_needed"]
+    return {
+        "params": SigmoidParams(*(saved[name] for name in PARAMETER_NAMES)),
+        "covariance": np.array(saved["covariance"], dtype=float),
+        "residual": np.array(saved["residual"], dtype=float),
+        "verdict": Verdict(saved["verdict"]),
+        "data": FitData(**data),
+        "options": FitOptions(**options),
+        "confidence_interval": None if saved["ci"] is None else {k: tuple(v) for k, v in saved["ci"].items()},
+        "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
+        "at_bound": tuple(saved["at_bound"]),
+        "notes": tuple(saved["notes"]),
+        "metadata": dict(saved["metadata"]),
+        **{k: saved[k] for k in ("ssr", "reason", "R0_source", "robust_error", "name")},
+    }

@@ -1,0 +1,149 @@
+"""Stage 1 of the solver: a grid over (log B, log C_mid) that finds the basin of every series at once.
+
+In each cell the best R0 and A follow from three sums over the points, and all series share the curve shares ``s``:
+one matrix product serves them all.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from rlscaling.curves import Array, logistic
+from rlscaling.problem import Problem
+
+GRID_B = 16
+GRID_SPACING = 0.35  # of log C_mid, at most
+PROMISING = 3.0  # a second basin is followed when its cell is within this factor of the best cell's SSR
+MAX_ELEMENTS = 4_000_000  # cells x points held at once
+
+
+class StartGrid:
+    """Cells of (log B, log C_mid) and the curve share ``s`` in each, computed once for all blocks."""
+
+    def __init__(self, problem: Problem) -> None:
+        x = problem.xc[problem.compute > 0]
+        lo, hi = x.min() - np.log(10.0), x.max() + np.log(50.0)
+        n_mid = int(np.clip(np.ceil((hi - lo) / GRID_SPACING), 28, 200))
+        u_lo, u_hi = problem.u_bounds
+        us = np.linspace(u_lo, u_hi, GRID_B) if u_hi > u_lo else np.array([u_lo])
+        vs = np.linspace(lo, hi, n_mid)
+        self.shape = (len(us), len(vs))
+        self.u = np.repeat(us, len(vs))
+        self.alpha = -np.exp(self.u) * np.tile(vs, len(us))
+        self.problem = problem
+        self._block = max(1, MAX_ELEMENTS // len(problem.compute))
+
+    def sums(self, WY: Array, W: Array) -> tuple[Array, Array, Array]:
+        """Return ``sum w s y``, ``sum w s^2`` and ``sum w s`` for each row and cell."""
+        parts = []
+        for start in range(0, len(self.u), self._block):
+            S = self._shares(start)
+            parts.append((WY @ S.T, W @ (S * S).T, W @ S.T))
+        first, second, third = (np.concatenate(p, axis=1) for p in zip(*parts, strict=True))
+        return first, second, third
+
+    def _shares(self, start: int) -> Array:
+        if self._block >= len(self.u):
+            return self._all_shares
+        cells = slice(start, start + self._block)
+        return logistic(self.problem.eta(self.alpha[cells], self.u[cells]))
+
+    @cached_property
+    def _all_shares(self) -> Array:
+        return logistic(self.problem.eta(self.alpha, self.u))
+
+
+def grid_scores(problem: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, Array, Array]:
+    """Return the reduction of the sum of squares in each cell, and whether R0 or A sits at its bound there."""
+    p = problem
+    WY = W * Y
+    sy, ss, s1 = grid.sums(WY, W)
+    w1 = W.sum(axis=1, keepdims=True)
+    y1 = WY.sum(axis=1, keepdims=True)
+    never = np.zeros(sy.shape, dtype=bool)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if p.R0 is None and p.A is None:
+            sbar, ybar = s1 / w1, y1 / w1
+            q = ss - w1 * sbar * sbar
+            usable = q > 1e-8 * w1
+            d = (sy - sbar * y1) / q
+            at_R0, at_A = ybar - d * sbar < p.R0_min, ybar + d * (1.0 - sbar) > p.A_max
+            limit = np.minimum((p.A_max - ybar) / (1.0 - sbar), (ybar - p.R0_min) / sbar)
+            dc = np.clip(d, 0.0, np.maximum(limit, 0.0)) if p.ordered else d
+            score = np.where(usable, (2.0 * d - dc) * dc * q, -np.inf)
+            return score, at_R0 & p.ordered, at_A
+        if p.R0 is not None:  # y - R0 = (A - R0) s
+            cross, square = sy - p.R0 * s1, ss
+            limit, fixed = p.A_max - p.R0, None if p.A is None else p.A - p.R0
+        else:  # A - y = (A - R0) (1 - s)
+            assert p.A is not None
+            cross = p.A * (w1 - s1) - (y1 - sy)
+            square = w1 - 2.0 * s1 + ss
+            limit, fixed = p.A - p.R0_min, None
+        usable = square > 1e-12 * w1
+        gain = np.where(usable, cross / square, 0.0)
+        if fixed is not None:
+            gain = np.full_like(gain, fixed)
+        at_limit = usable & (gain > limit)
+        if p.ordered and fixed is None:
+            gain = np.clip(gain, 0.0, limit)
+        score = np.where(usable | (fixed is not None), gain * (2.0 * cross - gain * square), -np.inf)
+    return (score, never, at_limit) if p.R0 is not None else (score, at_limit, never)
+
+
+def baseline_ssr(problem: Problem, Y: Array, W: Array) -> Array:
+    """Return the sum of squares that the scores of `grid_scores` are reductions of, shape (rows,)."""
+    if problem.R0 is not None:
+        level: Array | float = problem.R0
+    elif problem.A is not None:
+        level = problem.A
+    else:
+        level = ((W * Y).sum(axis=1) / W.sum(axis=1))[:, None]
+    return np.asarray((W * (Y - level) ** 2).sum(axis=1))
+
+
+def pick_cells(score: Array, shape: tuple[int, int], n_starts: int, constant_ssr: Array) -> Array:
+    """Return the best cell of each row and, in n_starts - 1 more columns, the next best local maxima.
+
+    A maximum whose sum of squares is several times the best one is not followed: the best is repeated.
+    """
+    best = np.argmax(score, axis=1)[:, None]
+    if n_starts == 1:
+        return best
+    cube = score.reshape(-1, *shape)
+    padded = np.pad(cube, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    peak = np.ones(cube.shape, dtype=bool)
+    for di in (-1, 0, 1):
+        for dj in (-1, 0, 1):
+            view = padded[:, 1 + di : 1 + di + shape[0], 1 + dj : 1 + dj + shape[1]]
+            peak &= cube >= view
+    ranked = np.where(peak.reshape(len(score), -1), score, -np.inf)
+    cells = np.argsort(-ranked, axis=1, kind="stable")[:, :n_starts]
+    ssr = constant_ssr[:, None] - np.take_along_axis(ranked, cells, axis=1)
+    promising = ssr <= PROMISING * ssr[:, :1]
+    cells = np.where(promising, cells, best)
+    return cells[:, : int(promising.sum(axis=1).max())]
+
+
+def rising_gain(problem: Problem, Y: Array) -> Array:
+    """Return the share of the variation around a constant that the best rising curve of a coarse grid takes.
+
+    A test statistic, not a fit: R0 and A are free and unbounded, the grid has a hundred cells.
+    """
+    x = problem.xc[problem.compute > 0]
+    us = np.log([0.5, 1.0, 2.0, 4.0, 8.0])
+    vs = np.linspace(x.min() - np.log(3.0), x.max() + np.log(10.0), 20)
+    u = np.repeat(us, len(vs))
+    S = logistic(problem.eta(-np.exp(u) * np.tile(vs, len(us)), u))
+    w = problem.weights
+    total = w.sum()
+    Yc = Y - (Y @ w / total)[:, None]
+    Sc = S - (S @ w / total)[:, None]
+    cross = np.maximum((Yc * w) @ Sc.T, 0.0)
+    square = (Sc * Sc) @ w
+    usable = square > 1e-8 * total
+    gain = np.where(usable, cross**2 / np.where(usable, square, 1.0), 0.0).max(axis=1)
+    variation = (Yc * Yc) @ w
+    return np.asarray(gain / np.maximum(variation, 1e-300))

@@ -119,8 +119,8 @@ def _check(fit: SigmoidFit, scheme: str, n_resamples: int, seed_sd: float) -> No
         raise FitError(f"seed_sd={seed_sd!r} must be a finite number of 0 or more")
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
-            f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate more "
-            "often, run on, or lower min_compute"
+            f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "
+            "more often, run on, or lower min_compute"
         )
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Index = NDArray[np.int64]
 
 PARAMETER_NAMES = ("A", "B", "C_mid", "R0")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.curves import Array
+from rlscaling.curves import Array, Mask
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.model import Anchor, FittedModel, Series, fit_model
 from rlscaling.paper_grid import GridSpec, fit_on_grid
@@ -154,7 +154,9 @@ def fit_trace(
         trace.name,
         lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, columns, trace.notes),
     )
-    return replace(fitted, name=trace.name, metadata=dict(trace.metadata)) if fitted else fitted
+    if not isinstance(fitted, SigmoidFit):
+        return fitted
+    return replace(fitted, name=trace.name, metadata=dict(trace.metadata))
 
 
 def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
@@ -236,7 +238,7 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor |
     default_se = R0_SE if bounded else R0_SE_OF_RANGE * max(float(np.ptp(data.pass_rate)), 1e-300)
     se = options.R0_se if options.R0_se is not None else default_se
     if options.method == "paper-grid":
-        R0 = R0 if R0 is not None else float(data.pass_rate[data.anchor])  # type: ignore[index]
+        R0 = R0 if R0 is not None else float(data.pass_rate[data.anchor])
     elif R0 is not None and options.R0_se is not None:
         anchor, R0 = Anchor(0.0, float(R0), se), None
     elif data.anchor is not None:
@@ -246,8 +248,11 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor |
         B_bounds=(options.B, options.B) if options.B is not None else options.B_bounds,
     )  # fmt: skip
     position = C if data.step is None or np.any(np.diff(data.step[used]) <= 0) else data.step[used]
-    pick = lambda column: None if column is None else column[used]  # noqa: E731
-    return problem, Series(C, y, w, position, pick(data.se), pick(data.n_rollouts)), anchor
+    return problem, Series(C, y, w, position, _pick(data.se, used), _pick(data.n_rollouts, used)), anchor
+
+
+def _pick(column: Array | None, used: Mask) -> Array | None:
+    return None if column is None else column[used]
 
 
 def model_of(fit: SigmoidFit) -> FittedModel:

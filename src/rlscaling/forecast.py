@@ -191,7 +191,9 @@ class CutoffSensitivity:
         """A sentence when ``A`` moves by more than 0.02, else empty."""
         if self.moves <= CUTOFF_MOVE:
             return ""
-        return f"A moves by {self.moves:.3f} with the cutoff: the early phase is not on the sigmoid; choose the cutoff with care"
+        return (
+            f"A moves by {self.moves:.3f} with the cutoff: the early phase is not on the sigmoid; choose it with care"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame."""

@@ -96,4 +96,5 @@ def html_table(rows: Sequence[Sequence[str]], header: Sequence[str], title: str,
     head = "".join(f"<th style='text-align:left'>{html.escape(h)}</th>" for h in header)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
     foot = "".join(f"<div><small>{html.escape(n)}</small></div>" for n in notes)
-    return f"<div><b>{html.escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div><b>{html.escape(title)}</b>{table}{foot}</div>"

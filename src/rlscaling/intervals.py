@@ -46,6 +46,10 @@ def check_level(confidence_level: float) -> float:
     return level
 
 
+def _pairs(intervals: Mapping[str, tuple[float, float]]) -> dict[str, list[float | None]]:
+    return {name: [finite(low), finite(high)] for name, (low, high) in intervals.items()}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Bootstrap:
     """Replicates of a fit, and the intervals they give.
@@ -124,10 +128,9 @@ class Bootstrap:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the intervals as JSON-ready values (without the draws)."""
-        pairs = lambda d: {k: [finite(a), finite(b)] for k, (a, b) in d.items()}  # noqa: E731
         return {
-            "ci": pairs(self.confidence_interval),
-            "ci_new_run": pairs(self.confidence_interval_new_run),
+            "ci": _pairs(self.confidence_interval),
+            "ci_new_run": _pairs(self.confidence_interval_new_run),
             "standard_error": {k: finite(v) for k, v in self.standard_error.items()},
             "confidence_level": self.confidence_level,
             "scheme": self.scheme,
@@ -256,12 +259,12 @@ class Reach:
     probability: float
     confidence_level: float
     compute_unit: str
-    draws: Mapping[str, Any] | Array
+    draws: Array
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same draws at another confidence level."""
         level = check_level(confidence_level)
-        return replace(self, confidence_level=level, confidence_interval=reach_interval(np.asarray(self.draws), level))
+        return replace(self, confidence_level=level, confidence_interval=reach_interval(self.draws, level))
 
     def __str__(self) -> str:
         from rlscaling.format import number

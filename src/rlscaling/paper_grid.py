@@ -29,7 +29,7 @@ class GridSpec:
         """Return the grid with these axes, or the paper's."""
         if axes is not None:
             return cls(np.array(axes[0]), np.array(axes[1]))
-        return cls(np.arange(90, 161) * 0.005, np.linspace(100.0, 40000.0, 100))
+        return cls(np.arange(90.0, 161.0) * 0.005, np.linspace(100.0, 40000.0, 100))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rlscaling.format import html_table, interval, number, plus_minus, robust_error, text_table
 
 if TYPE_CHECKING:
-    from rlscaling.forecast import Forecast
-    from rlscaling.intervals import Bootstrap
+    from rlscaling.intervals import Bootstrap, Forecast
     from rlscaling.results import SigmoidFit
 
 UNIT_TEXT = {
@@ -112,7 +111,7 @@ def bootstrap_text(boot: Bootstrap) -> str:
     lines = [f"{boot.verdict}: {boot.reason}", text_table(bootstrap_rows(boot), header)]
     lines.append(f"  {boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}")
     lines.append(
-        f"  'new run' adds the spread between seeds: sd {boot.seed_sd:g} of A; 'this run' is what more of this run would show"
+        f"  'new run' adds the spread between seeds: sd {boot.seed_sd:g} of A; 'this run' is this run's own noise"
     )
     lines += [f"  note: {note}" for note in boot.notes]
     return "\n".join(lines)

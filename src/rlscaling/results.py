@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid, sigmoid_inverse
+from rlscaling.curves import PARAMETER_NAMES, Array, Mask, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError
 from rlscaling.printing import fit_html, fit_text
 
@@ -122,7 +122,7 @@ class FitData:
 
     compute: Array
     pass_rate: Array
-    used: Array
+    used: Mask
     anchor: int | None = None
     weights: Array | None = None
     se: Array | None = None
@@ -362,17 +362,21 @@ def _plain(value: Any) -> Any:
     return finite(value) if isinstance(value, float) else value
 
 
+def _infinite(value: float | None) -> float:
+    """Return the number that `finite` wrote: None stands for infinity."""
+    return math.inf if value is None else value
+
+
 def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constructor's arguments for `SigmoidFit` from a saved dict."""
-    infinite = lambda v: math.inf if v is None else v  # noqa: E731
     data = dict(saved["data"])
     for key, value in data.items():
         if value is not None and key != "anchor":
             data[key] = np.array(value, dtype=bool if key == "used" else float)
     options = dict(saved["options"])
-    options["A_max"], options["max_compute"] = infinite(options["A_max"]), infinite(options["max_compute"])
+    options["A_max"], options["max_compute"] = _infinite(options["A_max"]), _infinite(options["max_compute"])
     options["B_bounds"] = tuple(options["B_bounds"])
-    options["exclude"] = tuple((low, infinite(high)) for low, high in options["exclude"])
+    options["exclude"] = tuple((low, _infinite(high)) for low, high in options["exclude"])
     if options["grid"] is not None:
         options["grid"] = tuple(tuple(axis) for axis in options["grid"])
     needed = saved["compute_needed"]
@@ -384,7 +388,7 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
         "data": FitData(**data),
         "options": FitOptions(**options),
         "confidence_interval": None if saved["ci"] is None else {k: tuple(v) for k, v in saved["ci"].items()},
-        "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
+        "compute_needed": None if needed is None else ComputeNeeded(**{k: _infinite(v) for k, v in needed.items()}),
         "at_bound": tuple(saved["at_bound"]),
         "notes": tuple(saved["notes"]),
         "metadata": dict(saved["metadata"]),

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rlscaling.curves import Array, logistic
+from rlscaling.curves import Array, Index, Mask, logistic
 from rlscaling.problem import Problem
 
 GRID_B = 16
@@ -55,41 +55,47 @@ class StartGrid:
         return logistic(self.problem.eta(self.alpha, self.u))
 
 
-def grid_scores(problem: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, Array, Array]:
-    """Return the reduction of the sum of squares in each cell, and whether R0 or A sits at its bound there."""
-    p = problem
+def grid_scores(problem: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, Mask, Mask]:
+    """Return, per row and cell, the reduction of the sum of squares, and whether R0 or A sits at its bound there."""
     WY = W * Y
-    sy, ss, s1 = grid.sums(WY, W)
-    w1 = W.sum(axis=1, keepdims=True)
-    y1 = WY.sum(axis=1, keepdims=True)
-    never = np.zeros(sy.shape, dtype=bool)
+    sums = (*grid.sums(WY, W), W.sum(axis=1, keepdims=True), WY.sum(axis=1, keepdims=True))
     with np.errstate(divide="ignore", invalid="ignore"):
-        if p.R0 is None and p.A is None:
-            sbar, ybar = s1 / w1, y1 / w1
-            q = ss - w1 * sbar * sbar
-            usable = q > 1e-8 * w1
-            d = (sy - sbar * y1) / q
-            at_R0, at_A = ybar - d * sbar < p.R0_min, ybar + d * (1.0 - sbar) > p.A_max
-            limit = np.minimum((p.A_max - ybar) / (1.0 - sbar), (ybar - p.R0_min) / sbar)
-            dc = np.clip(d, 0.0, np.maximum(limit, 0.0)) if p.ordered else d
-            score = np.where(usable, (2.0 * d - dc) * dc * q, -np.inf)
-            return score, at_R0 & p.ordered, at_A
-        if p.R0 is not None:  # y - R0 = (A - R0) s
-            cross, square = sy - p.R0 * s1, ss
-            limit, fixed = p.A_max - p.R0, None if p.A is None else p.A - p.R0
-        else:  # A - y = (A - R0) (1 - s)
-            assert p.A is not None
-            cross = p.A * (w1 - s1) - (y1 - sy)
-            square = w1 - 2.0 * s1 + ss
-            limit, fixed = p.A - p.R0_min, None
-        usable = square > 1e-12 * w1
-        gain = np.where(usable, cross / square, 0.0)
-        if fixed is not None:
-            gain = np.full_like(gain, fixed)
-        at_limit = usable & (gain > limit)
-        if p.ordered and fixed is None:
-            gain = np.clip(gain, 0.0, limit)
-        score = np.where(usable | (fixed is not None), gain * (2.0 * cross - gain * square), -np.inf)
+        if problem.R0 is None and problem.A is None:
+            return _scores_both_free(problem, *sums)
+        return _scores_one_free(problem, *sums)
+
+
+Scores = tuple[Array, Mask, Mask]
+
+
+def _scores_both_free(p: Problem, sy: Array, ss: Array, s1: Array, w1: Array, y1: Array) -> Scores:
+    """R0 and A free: regress on the centred share, which is well conditioned; clip the slope to the bounds."""
+    sbar, ybar = s1 / w1, y1 / w1
+    q = ss - w1 * sbar * sbar
+    usable = q > 1e-8 * w1
+    d = (sy - sbar * y1) / q
+    at_R0, at_A = ybar - d * sbar < p.R0_min, ybar + d * (1.0 - sbar) > p.A_max
+    limit = np.minimum((p.A_max - ybar) / (1.0 - sbar), (ybar - p.R0_min) / sbar)
+    dc = np.clip(d, 0.0, np.maximum(limit, 0.0)) if p.ordered else d
+    return np.where(usable, (2.0 * d - dc) * dc * q, -np.inf), at_R0 & p.ordered, at_A
+
+
+def _scores_one_free(p: Problem, sy: Array, ss: Array, s1: Array, w1: Array, y1: Array) -> Scores:
+    """R0 or A fixed (or both): the gain A - R0 is the only coefficient."""
+    fixed = None
+    if p.R0 is not None:  # y - R0 = (A - R0) s
+        cross, square, limit = sy - p.R0 * s1, ss, p.A_max - p.R0
+        fixed = None if p.A is None else p.A - p.R0
+    else:  # A - y = (A - R0) (1 - s)
+        assert p.A is not None
+        cross, square, limit = p.A * (w1 - s1) - (y1 - sy), w1 - 2.0 * s1 + ss, p.A - p.R0_min
+    usable = square > 1e-12 * w1
+    gain = np.where(usable, cross / square, 0.0) if fixed is None else np.full_like(cross, fixed)
+    at_limit = usable & (gain > limit)
+    if p.ordered and fixed is None:
+        gain = np.clip(gain, 0.0, limit)
+    score = np.where(usable | (fixed is not None), gain * (2.0 * cross - gain * square), -np.inf)
+    never = np.zeros(score.shape, dtype=bool)
     return (score, never, at_limit) if p.R0 is not None else (score, at_limit, never)
 
 
@@ -104,12 +110,12 @@ def baseline_ssr(problem: Problem, Y: Array, W: Array) -> Array:
     return np.asarray((W * (Y - level) ** 2).sum(axis=1))
 
 
-def pick_cells(score: Array, shape: tuple[int, int], n_starts: int, constant_ssr: Array) -> Array:
+def pick_cells(score: Array, shape: tuple[int, int], n_starts: int, constant_ssr: Array) -> Index:
     """Return the best cell of each row and, in n_starts - 1 more columns, the next best local maxima.
 
     A maximum whose sum of squares is several times the best one is not followed: the best is repeated.
     """
-    best = np.argmax(score, axis=1)[:, None]
+    best: Index = np.argmax(score, axis=1)[:, None]
     if n_starts == 1:
         return best
     cube = score.reshape(-1, *shape)
@@ -124,7 +130,7 @@ def pick_cells(score: Array, shape: tuple[int, int], n_starts: int, constant_ssr
     ssr = constant_ssr[:, None] - np.take_along_axis(ranked, cells, axis=1)
     promising = ssr <= PROMISING * ssr[:, :1]
     cells = np.where(promising, cells, best)
-    return cells[:, : int(promising.sum(axis=1).max())]
+    return np.asarray(cells[:, : int(promising.sum(axis=1).max())])
 
 
 def rising_gain(problem: Problem, Y: Array) -> Array:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rlscaling.curves import Array
+from rlscaling.curves import Array, Index, Mask
 from rlscaling.problem import Problem
 from rlscaling.startgrid import StartGrid, baseline_ssr, grid_scores, pick_cells
 
@@ -80,6 +80,11 @@ def solve(problem: Problem, Y: Array, *, W: Array | None = None, n_starts: int =
 # --- Levenberg-Marquardt on a fixed active set ----------------------------------------------------------
 
 
+def _dot(a: Array, b: Array) -> Array:
+    """Return the inner product of each pair of rows."""
+    return np.asarray(np.einsum("ij,ij->i", a, b))
+
+
 @dataclass(frozen=True, eq=False)
 class _State:
     """One point of each series: parameters, share ``s``, residual ``r`` and the weighted sum of squares."""
@@ -92,10 +97,10 @@ class _State:
     r: Array
     ssr: Array
 
-    def rows(self, keep: Array) -> _State:
+    def rows(self, keep: Mask) -> _State:
         return _State(*(getattr(self, f)[keep] for f in self.__dataclass_fields__))
 
-    def updated(self, where: Array, other: _State) -> _State:
+    def updated(self, where: Mask, other: _State) -> _State:
         """Return self with the rows ``where`` taken from ``other``."""
         if where.all():
             return other
@@ -118,7 +123,7 @@ class _Batch:
     R0_fixed: Array
     A_fixed: Array
 
-    def rows(self, keep: Array) -> _Batch:
+    def rows(self, keep: Mask) -> _Batch:
         W = self.W if len(self.W) == 1 else self.W[keep]
         return replace(self, Y=self.Y[keep], W=W, R0_fixed=self.R0_fixed[keep], A_fixed=self.A_fixed[keep])
 
@@ -174,17 +179,16 @@ class _Batch:
         p *= (z.A - z.R0)[:, None]
         q = p * (np.exp(z.u)[:, None] * self.problem.xc)
         Wp, Wq = self.W * p, self.W * q
-        dot = lambda a, b: np.einsum("ij,ij->i", a, b)  # noqa: E731
-        ga, gu = dot(Wp, z.r), dot(Wq, z.r)
-        haa, hau, huu = dot(Wp, p), dot(Wp, q), dot(Wq, q)
+        ga, gu = _dot(Wp, z.r), _dot(Wq, z.r)
+        haa, hau, huu = _dot(Wp, p), _dot(Wp, q), _dot(Wq, q)
         if self.problem.log_B_prior is not None:
             mean, strength = self.problem.log_B_prior
             gu, huu = gu - strength * (z.u - mean), huu + strength
         if not (self.free_R0 or self.free_A):
             return ga, gu, haa, hau, huu
-        ps, qs, p1, q1 = dot(Wp, z.s), dot(Wq, z.s), Wp.sum(axis=1), Wq.sum(axis=1)
+        ps, qs, p1, q1 = _dot(Wp, z.s), _dot(Wq, z.s), Wp.sum(axis=1), Wq.sum(axis=1)
         Ws = self.W * z.s
-        ss, s1, w1 = dot(Ws, z.s), Ws.sum(axis=1), self._totals[0]
+        ss, s1, w1 = _dot(Ws, z.s), Ws.sum(axis=1), self._totals[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.free_R0 and self.free_A:  # project off span{1, s}
                 haa, hau, huu = haa - p1 * p1 / w1, hau - p1 * q1 / w1, huu - q1 * q1 / w1
@@ -258,7 +262,7 @@ def _levenberg_marquardt(batch: _Batch, alpha: Array, u: Array, rtol: float) -> 
     return tuple(out)
 
 
-def _store(out: Array, index: Array, batch: _Batch, z: _State) -> None:
+def _store(out: Array, index: Index, batch: _Batch, z: _State) -> None:
     Wr = batch.W * z.r
     sr = np.einsum("ij,ij->i", Wr, z.s)
     out[:, index] = z.alpha, z.u, z.R0, z.A, z.ssr, sr, Wr.sum(axis=1) - sr
@@ -285,7 +289,7 @@ def _solve_block(problem: Problem, grid: StartGrid, Y: Array, W: Array, n_starts
 
 
 def _active_set(
-    problem: Problem, Y: Array, W: Array, alpha0: Array, u0: Array, hold_R0: Array, hold_A: Array, rtol: float
+    problem: Problem, Y: Array, W: Array, alpha0: Array, u0: Array, hold_R0: Mask, hold_A: Mask, rtol: float
 ) -> Array:
     """Fit with bounds: hold a coefficient at its bound, or release it, until nothing changes."""
     p, n = problem, len(Y)

@@ -29,6 +29,7 @@ HALF_WIDTHS = {Verdict.IDENTIFIED: 0.02, Verdict.APPROXIMATE: 0.05, Verdict.WEAK
 AT_CEILING_WIDTH = 0.05  # an interval that reaches A_max and is wider than this says nothing about A
 P_FLAT, P_FALLING, P_MISFIT = 0.01, 0.01, 0.001
 OUTLIER_SD = 6.0
+MIN_DOF_FOR_OUTLIERS = 6
 NULL_SERIES = (200, 1000)  # few when the rise is plain, more when it is close
 
 
@@ -188,14 +189,14 @@ def outlier_points(model: FittedModel) -> list[int]:
     dof = model.n - 5
     total = float(z @ z)
     tiny = 1e-20 * max(float(np.square(model.series.y).sum()), 1e-300)
-    if dof < 1 or total <= tiny:
+    if dof < MIN_DOF_FOR_OUTLIERS or total <= tiny:
         return []
-    room = np.maximum(1.0 - leverage, 1e-9)
-    others = np.maximum(total - z * z / room, 1e-12 * total) / dof
+    room = np.maximum(1.0 - leverage, 0.1)
+    others = np.maximum(total - z * z, 1e-12 * total) / dof
     t = z / np.sqrt(others * room)
     p_limit = 2.0 * ndtr(-OUTLIER_SD)
     limit = -float(stdtrit(dof, 0.5 * p_limit))
-    wild = np.flatnonzero((np.abs(t) > limit) & (leverage < 0.9))
+    wild = np.flatnonzero(np.abs(t) > limit)
     # whitening smears a wild value over its successor: keep the larger of two neighbours
     return [int(i) for i in wild if not (i - 1 in wild and abs(t[i - 1]) > abs(t[i]))]
 

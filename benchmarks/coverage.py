@@ -1,0 +1,104 @@
+"""Coverage of the 95 % intervals: do they hold the truth in 95 % of simulated runs?
+
+    python benchmarks/coverage.py [--series 400] [--replicates 1000] [--json out.json]
+
+Prints, per cell (row of Table 1 x noise x end of the data), the share of intervals of A, B, C_mid and of R at 2x, 4x,
+12x of the data and at 100k GPU-hours that hold the truth, and the mean width of A's interval against that of the same
+bootstrap with R0 known. Exits with 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import json
+import time
+from multiprocessing import Pool
+
+import numpy as np
+import scipy
+from simulation import NOISE, cells, draw, evaluations, truth
+
+import rlscaling
+from rlscaling import fit_sigmoid
+from rlscaling.curves import sigmoid
+from rlscaling.fit import model_of
+from rlscaling.intervals import percentile_interval
+from rlscaling.resample import replicates
+from rlscaling.verdict import SEED
+
+NAMES = ("A", "B", "C_mid", "R(2x)", "R(4x)", "R(12x)", "R(100k)")
+
+
+def one(task: tuple[str, str, float, int, int]) -> np.ndarray:
+    """Return hits (7), the width of A's interval, the width with R0 known, and the error of A."""
+    row, noise, end, k, n_replicates = task
+    params = truth(row)
+    C = evaluations(end * params[2])
+    rng = np.random.default_rng([k, list(NOISE).index(noise), int(10 * end), len(row)])
+    y = draw(params, C, *NOISE[noise], rng)
+    targets = np.append(np.array([2.0, 4.0, 12.0]) * C[-1], 1e5)
+    true = np.concatenate([params[:3], sigmoid(targets, *params)])
+    fit = fit_sigmoid(C, y)
+    draws = replicates(model_of(fit), "ar1", np.random.default_rng([SEED, k]), n_replicates)
+    curves = sigmoid(targets, *(draws[:, j : j + 1] for j in range(4)))
+    low, high = percentile_interval(np.concatenate([draws[:, :3], curves], axis=1), 0.95).T
+    known = replicates(model_of(fit_sigmoid(C, y, R0=params[3])), "ar1", np.random.default_rng([SEED, k]), n_replicates)
+    known_low, known_high = percentile_interval(known[:, 0], 0.95)
+    return np.concatenate([(low <= true) & (true <= high), [high[0] - low[0], known_high - known_low, fit.A - params[0]]])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--series", type=int, default=400)
+    parser.add_argument("--replicates", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    began = time.time()
+    print(f"rlscaling {rlscaling.__version__}, numpy {np.__version__}, scipy {scipy.__version__}")
+    print(f"{args.series} series a cell, {args.replicates} replicates\n")
+    print(f"{'row':8} {'noise':7} {'end':>4} " + " ".join(f"{n:>7}" for n in NAMES) + "   width   known  ratio    rmse")
+    rows, shares, widths = [], [], []
+    with Pool(args.jobs) as pool:
+        for row, noise, end in cells():
+            tasks = [(row, noise, end, k, args.replicates) for k in range(args.series)]
+            table = np.array(pool.map(one, tasks, chunksize=10))
+            share, width, known = table[:, :7].mean(axis=0), table[:, 7].mean(), table[:, 8].mean()
+            rmse = float(np.sqrt(np.mean(table[:, 9] ** 2)))
+            shares.append(share)
+            widths.append((width, known))
+            rows.append({"row": row, "noise": noise, "end": end, "coverage": share.tolist(), "width": width, "known": known})
+            print(
+                f"{row:8} {noise:7} {end:4g} " + " ".join(f"{s:7.3f}" for s in share)
+                + f" {width:7.4f} {known:7.4f} {width / known:6.3f} {rmse:7.4f}",
+                flush=True,
+            )  # fmt: skip
+    coverage, width = np.array(shares), np.array(widths)
+    mean, worst = coverage.mean(axis=0), coverage.min(axis=0)
+    ratio, mean_ratio = width[:, 0].mean() / width[:, 1].mean(), float((width[:, 0] / width[:, 1]).mean())
+    print(f"\n{'mean':21} " + " ".join(f"{s:7.3f}" for s in mean) + f" {width[:, 0].mean():7.4f} {width[:, 1].mean():7.4f}")
+    print(f"{'minimum':21} " + " ".join(f"{s:7.3f}" for s in worst))
+    margin = np.sqrt(0.95 * 0.05 / args.series)
+    print(f"binomial error of a cell at 0.95: {margin:.3f}")
+    curve = [0, 3, 4, 5, 6]
+    checks = {
+        "A and R: mean coverage 0.94 to 0.975": bool(np.all((mean[curve] >= 0.94) & (mean[curve] <= 0.975))),
+        "A and R: no cell under 0.88": bool(worst[curve].min() >= 0.88),
+        "B and C_mid: no cell under 0.86": bool(worst[[1, 2]].min() >= 0.86),
+        f"mean width of A at most 1.15x R0 known ({ratio:.3f}; mean of the cells' ratios {mean_ratio:.3f})": ratio <= 1.15,
+    }
+    for what, held in checks.items():
+        print(("ok     " if held else "MISSED ") + what)
+    print(f"{time.time() - began:.0f} s")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"cells": rows, "mean": mean.tolist(), "minimum": worst.tolist(), "width_ratio": ratio}, file, indent=1)
+    return 0 if all(checks.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

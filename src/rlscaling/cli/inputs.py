@@ -1,0 +1,141 @@
+"""From paths to runs: every file and every run in it on its own, so that one bad file refuses nobody else."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import glob
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from rlscaling.errors import RLScalingError
+from rlscaling.fit import fit_trace, refit
+from rlscaling.readers import ReadOptions, _expand, _parts, _unique_names
+from rlscaling.results import SigmoidFit
+from rlscaling.saved import is_saved_fit, load_fit
+from rlscaling.selection import resolve_options
+from rlscaling.trace import Trace
+
+READING = ("compute_column", "pass_rate_column", "scale", "run", "run_column", "domain", "drop_missing")
+FITTING = ("min_compute", "max_compute", "exclude", "R0", "R0_se", "A", "B", "A_max", "B_bounds", "method")
+
+
+class UsageError(Exception):
+    """The command line cannot be carried out as it is written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run to answer: a trace, a saved fit, or the reason why it was refused."""
+
+    name: str
+    source: Trace | SigmoidFit | None = None
+    error: str = ""
+
+    def fit(self, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
+        """Fit the trace; take a saved fit as it is, or fit its data again where options were given."""
+        if isinstance(self.source, SigmoidFit):
+            changes = options | ({"compute_unit": compute_unit} if compute_unit else {})
+            fitted = refit(self.source, **changes) if changes else self.source
+        elif self.source is not None:
+            fitted = fit_trace(self.source, **options)
+        else:
+            raise RLScalingError(self.error)
+        return dataclasses.replace(fitted, name=self.name)
+
+
+def fit_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a fit that were given, checked for contradictions before any file is read.
+
+    Raises
+    ------
+    UsageError
+        When two options contradict each other, or a value is out of range.
+    """
+    given = {name: getattr(args, name) for name in FITTING if getattr(args, name) is not None}
+    try:
+        resolve_options({"A_max": math.inf, "min_compute": 0.0} | given)
+    except RLScalingError as error:
+        raise UsageError(str(error)) from None
+    return given
+
+
+def find_runs(args: argparse.Namespace) -> list[Run]:
+    """Return every run that the paths stand for, in order, the refused ones with their reason."""
+    given = {name: getattr(args, name) for name in READING if getattr(args, name) is not None}
+    reading = ReadOptions(**({"scale": "auto", "compute_unit": args.compute_unit} | given))
+    entries: list[Run | tuple[Path, Path]] = []
+    seen: set[Path] = set()
+    for item in args.paths:
+        for entry in _files(item):
+            if isinstance(entry, tuple):
+                resolved = entry[1].resolve()
+                if resolved in seen:
+                    continue
+                seen.add(resolved)
+            entries.append(entry)
+    names = iter(_unique_names([entry for entry in entries if isinstance(entry, tuple)]))
+    runs: list[Run] = []
+    for entry in entries:
+        runs += [entry] if isinstance(entry, Run) else _read(entry[1], next(names), reading, tuple(given))
+    return _tell_apart(runs)
+
+
+def _files(item: str) -> list[Run | tuple[Path, Path]]:
+    """Return (what to name it by, the file) for each file of a path or glob, or a refused run in its place."""
+    try:
+        matches = [item] if Path(item).exists() else sorted(glob.glob(item, recursive=True)) or [item]
+        # rows that a resume threw away are part of no run
+        matches = [m for m in matches if len(matches) == 1 or not m.endswith(".discarded.jsonl")]
+    except OSError as error:
+        return [Run(item, error=_said(error))]
+    found: list[Run | tuple[Path, Path]] = []
+    for match in matches:
+        try:
+            found += _expand(match)
+        except (RLScalingError, OSError) as error:
+            found.append(Run(match, error=_said(error)))
+    return found
+
+
+def _read(file: Path, name: str, reading: ReadOptions, given: tuple[str, ...]) -> list[Run]:
+    try:
+        if is_saved_fit(file):
+            if given:
+                options = ", ".join("--" + option.replace("_", "-") for option in given)
+                print(f"rlscaling: {name}: a saved fit; {options} has no effect on it", file=sys.stderr)
+            fit = load_fit(file)
+            return [Run(fit.name or name, fit)]
+        parts = _parts(file, reading)
+    except (RLScalingError, OSError) as error:
+        return [Run(name, error=_said(error))]
+    runs = []
+    for label, build in parts.items():
+        key = f"{name}:{label}" if label else name
+        try:
+            runs.append(Run(key, dataclasses.replace(build(), name=key)))
+        except (RLScalingError, OSError) as error:
+            runs.append(Run(key, error=_said(error)))
+    return runs
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    return str(error)
+
+
+def _tell_apart(runs: list[Run]) -> list[Run]:
+    """Return the runs with names of their own: saved fits bring theirs, which another run may have too."""
+    taken: set[str] = set()
+    result = []
+    for run in runs:
+        name, n = run.name, 1
+        while name in taken:
+            n += 1
+            name = f"{run.name} ({n})"
+        taken.add(name)
+        result.append(dataclasses.replace(run, name=name))
+    return result

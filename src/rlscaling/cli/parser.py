@@ -1,0 +1,278 @@
+"""The options of the command. Nothing heavy is imported here: ``rlscaling --help`` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+from rlscaling import __version__
+
+DEFAULT_OUT = "rlscaling-demo"
+UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts", "steps")
+SCALES = ("auto", "fraction", "percent", "pm1", "reward")
+SCHEMES = ("ar1", "residual", "pairs", "block", "binomial")
+METHODS = ("varpro", "paper-grid")
+
+ABOUT = """\
+Decide from the first few thousand GPU-hours of a reinforcement-learning run what it will reach at 100,000.
+
+The pass rate on held-out prompts is fitted by R = R0 + (A - R0) / (1 + (C_mid / C)^B) against compute C. Every answer
+opens with a verdict: whether the data can tell the ceiling A at all.
+"""
+EXIT_CODES = """\
+exit codes:
+  0    answered
+  2    the command line cannot be carried out as written
+  3    data refused; in a batch the other runs are still answered
+  4    with --require-identified: a verdict is neither identified nor approximate
+"""
+DEMO_FIRST = "examples (after 'rlscaling demo', which writes the file):\n"
+FIT_EXAMPLES = f"""\
+{DEMO_FIRST}  rlscaling fit {DEFAULT_OUT}/scalerl.jsonl --extrapolate 100000 --plot fit.png
+  rlscaling fit {DEFAULT_OUT}/scalerl.jsonl --max-compute 8000 --cutoffs --json
+
+{EXIT_CODES}"""
+EXTRAPOLATE_EXAMPLES = f"""\
+{DEMO_FIRST}  rlscaling extrapolate {DEFAULT_OUT}/scalerl.jsonl
+  rlscaling extrapolate {DEFAULT_OUT}/scalerl.jsonl --to 20000 50000 100000 --confidence-level 0.9 --json
+
+{EXIT_CODES}"""
+DEMO_EXAMPLES = """\
+examples:
+  rlscaling demo
+  rlscaling demo --out my-demo --json
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
+    parser = argparse.ArgumentParser(
+        prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"rlscaling {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    fit = _subcommand(
+        commands, "fit", "fit runs: what is the ceiling, and do the data tell", FIT_EXAMPLES, _run_analysis
+    )
+    _add_shared(fit, ("--extrapolate",), "also forecast the pass rate at these budgets (default: no forecast)")
+    more = _subcommand(
+        commands, "extrapolate", "forecast the pass rate at a budget", EXTRAPOLATE_EXAMPLES, _run_forecast
+    )
+    to_help = "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)"
+    _add_shared(more, ("--to", "--extrapolate"), to_help)
+    demo = _subcommand(
+        commands, "demo", "see it work on bundled simulated runs; needs no files", DEMO_EXAMPLES, _run_demo
+    )
+    demo.add_argument("--out", metavar="DIR", default=DEFAULT_OUT, help=f"folder to write to (default: {DEFAULT_OUT})")
+    _add_seed(demo)
+    demo.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
+    return parser
+
+
+def _run_analysis(args: argparse.Namespace) -> int:
+    from .commands import analyse
+
+    return analyse(args, forecast_first=False)
+
+
+def _run_forecast(args: argparse.Namespace) -> int:
+    from .commands import analyse
+
+    return analyse(args, forecast_first=True)
+
+
+def _run_demo(args: argparse.Namespace) -> int:
+    from .demo import demo
+
+    return demo(args)
+
+
+def _subcommand(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    about: str,
+    epilog: str,
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name, help=about, description=about[0].upper() + about[1:] + ".", epilog=epilog, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.set_defaults(command=run, parser=parser)
+    return parser
+
+
+def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budgets_help: str) -> None:
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+",
+        help="trace (JSON lines, CSV, Parquet, JSON), folder with trace.jsonl, quoted glob, or fit saved with --save; "
+        "several are one batch",
+    )  # fmt: skip
+    parser.add_argument(*budgets, dest="budgets", metavar="C", nargs="+", type=_positive, help=budgets_help)
+    _add_fit_options(parser.add_argument_group("fit"))
+    _add_reader_options(parser.add_argument_group("reading files"))
+    _add_interval_options(parser.add_argument_group("intervals"))
+    _add_output_options(parser.add_argument_group("output"))
+
+
+def _add_fit_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--min-compute", metavar="X", type=_number,
+        help="leave earlier evaluations out (default: 1500 GPU-hours; in other units there is none; 0 keeps everything)",
+    )  # fmt: skip
+    group.add_argument("--max-compute", metavar="X", type=_number, help="leave later evaluations out (default: inf)")
+    group.add_argument(
+        "--exclude", metavar="LOW:HIGH", action="append", type=_range,
+        help="leave a range of compute out; may be given again (default: none)",
+    )  # fmt: skip
+    group.add_argument(
+        "--R0", metavar="VALUE|free", type=_R0,
+        help="pass rate before RL (default: anchored on the earliest evaluation when it lies before the cutoff, else free)",
+    )  # fmt: skip
+    group.add_argument(
+        "--R0-se", metavar="X", type=_number, help="how far the anchor may sit off the curve (default: 0.02)"
+    )
+    group.add_argument("--A", metavar="X", type=_number, help="fix the ceiling (default: fitted)")
+    group.add_argument("--B", metavar="X", type=_number, help="fix the exponent (default: fitted)")
+    group.add_argument(
+        "--A-max",
+        metavar="X",
+        type=_number,
+        help="upper bound of A; inf: unbounded scores (default: 1, for rewards inf)",
+    )
+    group.add_argument(
+        "--B-bounds", metavar=("LO", "HI"), nargs=2, type=_number, help="bounds of the exponent (default: 0.1 10)"
+    )
+    group.add_argument(
+        "--method", choices=METHODS, help="paper-grid reproduces the paper's procedure (default: varpro)"
+    )
+    group.add_argument(
+        "--compute-unit", metavar="U", choices=UNITS,
+        help=f"one of {', '.join(UNITS)} (default: what the file says, else gpu-hours)",
+    )  # fmt: skip
+
+
+def _add_reader_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--compute-column", metavar="NAME", help="column of compute (default: found by its name)")
+    group.add_argument(
+        "--pass-rate-column", metavar="NAME", help="column of the pass rate (default: found by its name)"
+    )
+    group.add_argument(
+        "--scale", choices=SCALES,
+        help="what the scores are; auto: fractions, or rewards where values say so (default: auto)",
+    )  # fmt: skip
+    group.add_argument("--run", metavar="NAME", help="the run to take from a file of several (default: all)")
+    group.add_argument("--run-column", metavar="NAME", help="column that tells runs apart (default: found by its name)")
+    group.add_argument("--domain", metavar="NAME", help="the domain to take from a file of several (default: all)")
+    group.add_argument(
+        "--drop-missing", action="store_true", default=None,
+        help="leave rows without compute or pass rate out (default: refuse them)",
+    )  # fmt: skip
+
+
+def _add_interval_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--scheme", choices=SCHEMES, default="ar1",
+        help="how replicates are drawn; only ar1 keeps its confidence level on real runs (default: ar1)",
+    )  # fmt: skip
+    group.add_argument("--resamples", metavar="N", type=_count_from(2), default=1000, help="replicates (default: 1000)")
+    group.add_argument(
+        "--confidence-level", metavar="P", type=_level, default=0.95,
+        help="level of the printed intervals; the verdict is always at 0.95 (default: 0.95)",
+    )  # fmt: skip
+    group.add_argument(
+        "--seed-sd", metavar="X", type=_not_negative, default=0.015,
+        help="spread of A between seeds of one recipe, for the new-run intervals (default: 0.015)",
+    )  # fmt: skip
+    _add_seed(group)
+    group.add_argument(
+        "--jobs", metavar="N", type=_jobs, default=1,
+        help="workers, -1: all cores; the numbers do not depend on it (default: 1)",
+    )  # fmt: skip
+
+
+def _add_seed(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--seed", metavar="N", type=_count_from(0), default=0, help="seed of the replicates: same seed, same numbers (default: 0)"
+    )  # fmt: skip
+
+
+def _add_output_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--reach", metavar="R", nargs="+", type=_number, default=[],
+        help="also give the compute at which these pass rates are reached (default: none)",
+    )  # fmt: skip
+    group.add_argument("--cutoffs", action="store_true", help="also show how A depends on --min-compute (default: no)")
+    group.add_argument("--json", action="store_true", help="print one JSON object and nothing else (default: text)")
+    group.add_argument(
+        "--plot", metavar="FILE", help="draw a picture (.png, .svg, .pdf); several runs become panels (default: none)"
+    )
+    group.add_argument(
+        "--save", metavar="FILE", help="save the fit (.json); for several runs a folder (default: not saved)"
+    )
+    group.add_argument("--overwrite", action="store_true", help="let --plot and --save replace files (default: no)")
+    group.add_argument(
+        "--require-identified", action="store_true",
+        help="exit with 4 unless every verdict is identified or approximate (default: no)",
+    )  # fmt: skip
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        hint = "; files go before the options" if not text[:1].isdigit() and "." in text else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number{hint}") from None
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive, finite amount of compute")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of 0 or more")
+    return value
+
+
+def _level(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1; for 95 % give 0.95")
+    return value
+
+
+def _R0(text: str) -> float | str:
+    return text if text == "free" else _number(text)
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, e.g. 3000:3500")
+    return (_number(low) if low else 0.0), (_number(high) if high else math.inf)
+
+
+def _count_from(least: int) -> Callable[[str], int]:
+    def count(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+        return int(text)
+
+    return count
+
+
+def _jobs(text: str) -> int:
+    return -1 if text == "-1" else _count_from(1)(text)

@@ -1,0 +1,208 @@
+"""The parts of a picture: points, curve, interval, ceiling, budgets, labels."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlscaling.curves import Array, sigmoid
+from rlscaling.format import error_decimals, interval, number
+from rlscaling.intervals import Forecast, percentile_interval
+from rlscaling.printing import NO_BARE_CEILING
+from rlscaling.results import Verdict
+
+from .axis import INK, ComputeAxis, marker_size
+from .view import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+BLUE, VERMILLION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#777777"
+RUN_STYLES = (
+    (BLUE, "o"),
+    (VERMILLION, "s"),
+    (GREEN, "^"),
+    ("#CC79A7", "D"),
+    (ORANGE, "v"),
+    ("#56B4E9", "P"),
+    ("#000000", "X"),
+)
+LEGEND_PLACE = {
+    Verdict.NOT_IDENTIFIED: "upper left",  # the lower right is where its wide interval is
+    Verdict.FLAT: "best",
+    Verdict.FALLING: "best",
+    Verdict.MISFIT: "best",
+}
+
+
+def draw(ax: Axes, axis: ComputeAxis, view: View) -> None:
+    """Draw one fit: points, interval, curve and ceiling."""
+    fit, data = view.fit, view.fit.data
+    left_out = np.logical_not(data.used)
+    if data.anchor is not None:
+        left_out[data.anchor] = False
+    size = marker_size(len(data))
+    x, y = axis.place(data.compute), data.pass_rate
+    ax.plot(x[data.used], y[data.used], "o", color=GREY, ms=size, mew=0, alpha=0.8, label=f"fitted ({fit.n_points})")
+    if left_out.any():
+        label = f"left out ({int(left_out.sum())})"
+        ax.plot(x[left_out], y[left_out], "o", mfc="none", mec=GREY, ms=size, mew=0.9, label=label)
+    if data.anchor is not None:
+        ax.plot(
+            x[data.anchor], y[data.anchor], "D", color=ORANGE, mec=INK, ms=size + 2.5, mew=0.8, ls="none", zorder=4,
+            label="anchor for R0",
+        )  # fmt: skip
+    _draw_band(ax, axis, view, BLUE, f"{view.percent} interval of the curve")
+    _draw_curve(ax, axis, view, BLUE, ("fit", "beyond the fitted range"))
+    _draw_ceiling(ax, view)
+
+
+def _draw_band(ax: Axes, axis: ComputeAxis, view: View, color: str, label: str) -> None:
+    if view.draws is None:
+        return
+    A, B, C_mid, R0 = (view.draws[:, j : j + 1] for j in range(4))
+    band = percentile_interval(sigmoid(axis.grid[None, :], A, B, C_mid, R0), view.level)
+    ax.fill_between(axis.grid, band[:, 0], band[:, 1], color=color, alpha=0.18, lw=0, label=label, zorder=1.5)
+
+
+def _draw_curve(ax: Axes, axis: ComputeAxis, view: View, color: str, labels: tuple[str, str]) -> None:
+    low, high = view.fit.compute_range
+    low = max(low, axis.first)
+    inside = np.unique([low, *axis.grid[(axis.grid > low) & (axis.grid < high)], high])
+    after = axis.grid[(axis.grid > high) & (axis.grid <= high * view.support)]
+    before = axis.grid[axis.grid < low]
+    ax.plot(inside, view.fit.predict(inside), color=color, lw=2, label=labels[0], zorder=3)
+    for part in (np.r_[before, low], np.r_[high, after]):
+        if len(part) > 1:
+            ax.plot(part, view.fit.predict(part), color=color, lw=1.6, ls=(0, (4, 2)), label=labels[1], zorder=3)
+            labels = (labels[0], "_again")
+
+
+def _draw_ceiling(ax: Axes, view: View) -> None:
+    """Draw A as a line with its interval at the right edge, or only the interval, hatched."""
+    across = ax.get_yaxis_transform()
+    ci = view.A_interval
+    if str(view.verdict) in NO_BARE_CEILING:
+        if ci is not None:
+            low, high = np.clip(ci, *y_limits(view))
+            ax.fill_between(
+                [0.95, 1.0], low, high, transform=across, facecolor="none", edgecolor=GREEN, hatch="////", lw=0.8,
+                label=f"A not identified, {view.percent}: {interval(*ci)}", zorder=1,
+            )  # fmt: skip
+        else:
+            ax.plot([], [], ls="none", label="A not identified")
+        return
+    given = ci is not None and ci[0] == ci[1]
+    label = f"A = {number(view.fit.A)}" + (" (given)" if given else "")
+    if ci is not None and not given:
+        label = f"A = {number(view.fit.A, error_decimals(0.25 * (ci[1] - ci[0])))} {interval(*ci)}"
+        ax.fill_between([0.97, 1.0], *ci, transform=across, color=GREEN, alpha=0.45, lw=0, zorder=1)
+    ax.axhline(view.fit.A, color=GREEN, lw=1.2, ls="-.", label=label, zorder=2)
+
+
+def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
+    """Draw the budgets of a forecast; where no number is supported, bars without a marker."""
+    ci, new = forecast.confidence_interval, forecast.confidence_interval_new_run
+    for i, compute in enumerate(forecast.compute):
+        known = bool(forecast.supported[i])
+        value = f"{number(float(forecast.pass_rate[i]), 3)} " if known else "not identified "
+        label = f"at {number(float(compute))}: {value}{interval(*ci[i])}" if len(ci) <= 4 else "_many"
+        _draw_bar(ax, float(compute), float(forecast.pass_rate[i]) if known else None, ci[i], new[i], color, label)
+    if len(ci) > 4:
+        ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")
+
+
+def _draw_bar(
+    ax: Axes, x: float, y: float | None, ci: Array, new: Array | None, color: str, label: str, marker: str = "s"
+) -> None:
+    """Draw a value with its interval (thick), and the interval for a new run (thin, capped)."""
+    if new is not None:
+        middle = 0.5 * (new[0] + new[1])
+        ax.errorbar([x], [middle], yerr=0.5 * (new[1] - new[0]), fmt="none", ecolor=color, elinewidth=1, capsize=4)
+    ax.plot([x, x], ci, color=color, lw=3, solid_capstyle="butt", zorder=4, label="_bar" if y is not None else label)
+    if y is not None:
+        ax.plot([x], [y], marker, color=color, mec="white", mew=0.8, ms=7, zorder=5, ls="none", label=label)
+
+
+def draw_run(ax: Axes, axis: ComputeAxis, view: View, color: str, marker: str, at: float | None) -> tuple[float, str]:
+    """Draw one of several runs; return the height of its end and the text on its value there."""
+    data = view.fit.data
+    x, size = axis.place(data.compute), marker_size(len(data)) - 1
+    left_out = np.logical_not(data.used)
+    ax.plot(x[data.used], data.pass_rate[data.used], marker, color=color, ms=size, mew=0, alpha=0.6)
+    ax.plot(x[left_out], data.pass_rate[left_out], marker, mfc="none", mec=color, ms=size, mew=0.7, alpha=0.8)
+    _draw_band(ax, axis, view, color, "_band")
+    _draw_curve(ax, axis, view, color, ("_fit", "_beyond"))
+    if view.forecast is not None:
+        draw_budgets(ax, view.forecast, color)
+    last = min(float(axis.grid[-1]), view.fit.compute_range[1] * view.support)
+    height = float(view.fit.predict(last))
+    if at is None or at > view.fit.compute_range[1] * view.support:
+        return height, ""
+    value = float(view.fit.predict(at))
+    if view.draws is None:
+        return height, f"{number(value, 3)} at {number(at)}"
+    ci = percentile_interval(sigmoid(at, *view.draws.T)[:, None], view.level)[0]
+    _draw_bar(ax, at, value, ci, None, color, "_at", marker)
+    return height, f"{number(value, 3)} {interval(*ci)} at {number(at)}"
+
+
+def label_ends(ax: Axes, labels: list[tuple[float, str, str, str]]) -> None:
+    """Write the labels right of the axes at the height of their curves, moved apart where they would touch."""
+    low, high = ax.get_ylim()
+    height = ax.get_position().height * (ax.figure.get_figheight() if hasattr(ax.figure, "get_figheight") else 4.8)
+    line = (high - low) * 9 * 1.35 / (72 * height)
+    labels = sorted(labels, key=lambda label: label[0])
+    texts = ["\n".join(filter(None, (name, value))) for _, value, name, _ in labels]
+    half = [0.5 * line * (1 + text.count("\n")) for text in texts]
+    places, bottom, top = [], -np.inf, high
+    for (y, *_), h in zip(labels, half, strict=True):
+        places.append(max(y, bottom + h))
+        bottom = places[-1] + h
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], top - half[i])
+        top = places[i] - half[i]
+    for y, text, (*_, color) in zip(places, texts, labels, strict=True):
+        ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=color, fontsize=9, va="center", ha="left")
+
+
+def y_limits(view: View) -> tuple[float, float]:
+    """Return limits that hold the data and, as far as it does not dwarf them, the interval of A."""
+    y = view.fit.data.pass_rate
+    low, high = float(y.min()), float(y.max())
+    room = max(high - low, 0.02 if np.isfinite(view.fit.options.A_max) else 1e-9)
+    ends = [*(view.A_interval or ()), *([] if str(view.verdict) in NO_BARE_CEILING else [view.fit.A])]
+    if view.forecast is not None:
+        ends += view.forecast.confidence_interval_new_run.ravel().tolist()
+    ends = [value for value in ends if np.isfinite(value)]
+    low = max(min([low, *ends]), low - room)
+    high = min(max([high, *ends]), high + 1.5 * room)
+    return low - 0.06 * (high - low), high + 0.06 * (high - low)
+
+
+def y_label(view: View) -> str:
+    """Return the label of the vertical axis."""
+    return "held-out pass rate" if np.isfinite(view.fit.options.A_max) else "score"
+
+
+def finish(ax: Axes, axis: ComputeAxis, view: View, legend: bool) -> None:
+    """Set limits, labels, the title (verdict first) and the legend."""
+    axis.finish(ax, view.fit.compute_unit)
+    ax.set_ylim(*y_limits(view))
+    ax.set_ylabel(y_label(view))
+    inches = ax.get_position().width * getattr(ax.figure, "get_figwidth", lambda: 6.4)()
+    # the title says what is known, not how far to run on
+    known = re.split(r"; (?:run to|no run length|look at|plot)", view.reason)[0]
+    lines = textwrap.wrap(f"{view.verdict}: {known}", max(int(inches * 13), 20))
+    if len(lines) > 2:
+        lines = [lines[0], lines[1][: len(lines[0]) - 4].rsplit(" ", 1)[0] + " ..."]
+    ax.set_title("\n".join(lines), loc="left", fontsize=10)
+    if legend:
+        where: Any = LEGEND_PLACE.get(view.verdict, "lower right")
+        title = view.fit.name or None
+        box = ax.legend(loc=where, fontsize=8, framealpha=0.85, title=title, title_fontproperties={"weight": "bold"})
+        box.set_zorder(6)

@@ -1,0 +1,57 @@
+"""What a picture shows of a fit: the best that is known about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlscaling.curves import Array
+from rlscaling.errors import FitError
+from rlscaling.forecast import SUPPORTED_BEYOND
+from rlscaling.intervals import Bootstrap, Forecast
+from rlscaling.results import SigmoidFit, Verdict
+
+
+@dataclass(frozen=True)
+class View:
+    """A fit with the best that is known about it: its own verdict and interval, or those of a bootstrap."""
+
+    fit: SigmoidFit
+    verdict: Verdict
+    reason: str
+    A_interval: tuple[float, float] | None
+    level: float
+    draws: Array | None
+    forecast: Forecast | None = None
+
+    @property
+    def support(self) -> float:
+        """Times the data: how far the curve itself may be shown."""
+        if self.verdict in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT):
+            return 1.0
+        return SUPPORTED_BEYOND if self.verdict is Verdict.NOT_IDENTIFIED else np.inf
+
+    @property
+    def percent(self) -> str:
+        """The confidence level as it is written, e.g. ``95 %``."""
+        return f"{100 * self.level:g} %"
+
+
+def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | None = None) -> View:
+    """Return what is known about ``fit``: from ``boot`` where it is given, else from the forecast or the fit itself."""
+    if boot is not None:
+        if boot.fit.params != fit.params:
+            raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
+        ci = boot.confidence_interval["A"]
+        return View(fit, boot.verdict, boot.reason, ci, boot.confidence_level, boot.distribution, forecast)
+    verdict = forecast.verdict if forecast is not None else fit.verdict
+    reason = forecast.headline.partition(": ")[2] if forecast is not None else fit.reason
+    return View(fit, verdict, reason, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
+
+
+def view_of(result: SigmoidFit | Bootstrap | Forecast) -> View:
+    """Return what is known from any of the results that can be drawn."""
+    if isinstance(result, Forecast):
+        return view(result.fit, None, result)
+    return view(result.fit, result) if isinstance(result, Bootstrap) else view(result)

@@ -131,25 +131,3 @@ def pick_cells(score: Array, shape: tuple[int, int], n_starts: int, constant_ssr
     promising = ssr <= PROMISING * ssr[:, :1]
     cells = np.where(promising, cells, best)
     return np.asarray(cells[:, : int(promising.sum(axis=1).max())])
-
-
-def rising_gain(problem: Problem, Y: Array) -> Array:
-    """Return the share of the variation around a constant that the best rising curve of a coarse grid takes.
-
-    A test statistic, not a fit: R0 and A are free and unbounded, the grid has a hundred cells.
-    """
-    x = problem.xc[problem.compute > 0]
-    us = np.log([0.5, 1.0, 2.0, 4.0, 8.0])
-    vs = np.linspace(x.min() - np.log(3.0), x.max() + np.log(10.0), 20)
-    u = np.repeat(us, len(vs))
-    S = logistic(problem.eta(-np.exp(u) * np.tile(vs, len(us)), u))
-    w = problem.weights
-    total = w.sum()
-    Yc = Y - (Y @ w / total)[:, None]
-    Sc = S - (S @ w / total)[:, None]
-    cross = np.maximum((Yc * w) @ Sc.T, 0.0)
-    square = (Sc * Sc) @ w
-    usable = square > 1e-8 * total
-    gain = np.where(usable, cross**2 / np.where(usable, square, 1.0), 0.0).max(axis=1)
-    variation = (Yc * Yc) @ w
-    return np.asarray(gain / np.maximum(variation, 1e-300))

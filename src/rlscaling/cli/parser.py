@@ -120,7 +120,7 @@ def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budge
 def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--min-compute", metavar="X", type=_number,
-        help="leave earlier evaluations out (default: 1500 GPU-hours; in other units there is none; 0 keeps everything)",
+        help="leave earlier evaluations out (default: 1500 GPU-hours; other units have none; 0 keeps everything)",
     )  # fmt: skip
     group.add_argument("--max-compute", metavar="X", type=_number, help="leave later evaluations out (default: inf)")
     group.add_argument(
@@ -129,7 +129,7 @@ def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--R0", metavar="VALUE|free", type=_R0,
-        help="pass rate before RL (default: anchored on the earliest evaluation when it lies before the cutoff, else free)",
+        help="pass rate before RL (default: anchored on the earliest evaluation if that is before the cutoff, else free)",
     )  # fmt: skip
     group.add_argument(
         "--R0-se", metavar="X", type=_number, help="how far the anchor may sit off the curve (default: 0.02)"
@@ -195,7 +195,8 @@ def _add_interval_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_seed(group: argparse._ActionsContainer) -> None:
     group.add_argument(
-        "--seed", metavar="N", type=_count_from(0), default=0, help="seed of the replicates: same seed, same numbers (default: 0)"
+        "--seed", metavar="N", type=_count_from(0), default=0,
+        help="seed of the replicates: same seed, same numbers (default: 0)",
     )  # fmt: skip
 
 
@@ -226,7 +227,7 @@ def _number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        hint = "; files go before the options" if not text[:1].isdigit() and "." in text else ""
+        hint = "; files go before this option" if "." in text or "/" in text else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not a number{hint}") from None
     if math.isnan(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def draw(ax: Axes, axis: ComputeAxis, view: View) -> None:
             label="anchor for R0",
         )  # fmt: skip
     _draw_band(ax, axis, view, BLUE, f"{view.percent} interval of the curve")
-    _draw_curve(ax, axis, view, BLUE, ("fit", "beyond the fitted range"))
+    _draw_curve(ax, axis, view, BLUE, ("fit", "outside the fitted range"))
     _draw_ceiling(ax, view)
 
 
@@ -99,9 +100,14 @@ def _draw_ceiling(ax: Axes, view: View) -> None:
     given = ci is not None and ci[0] == ci[1]
     label = f"A = {number(view.fit.A)}" + (" (given)" if given else "")
     if ci is not None and not given:
-        label = f"A = {number(view.fit.A, error_decimals(0.25 * (ci[1] - ci[0])))} {interval(*ci)}"
+        label = f"A = {_with_interval(view.fit.A, ci)}"
         ax.fill_between([0.97, 1.0], *ci, transform=across, color=GREEN, alpha=0.45, lw=0, zorder=1)
     ax.axhline(view.fit.A, color=GREEN, lw=1.2, ls="-.", label=label, zorder=2)
+
+
+def _with_interval(value: float, ci: Sequence[float] | Array) -> str:
+    low, high = float(ci[0]), float(ci[1])
+    return f"{number(float(value), error_decimals(0.25 * (high - low)))} {interval(low, high)}"
 
 
 def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
@@ -109,9 +115,10 @@ def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
     ci, new = forecast.confidence_interval, forecast.confidence_interval_new_run
     for i, compute in enumerate(forecast.compute):
         known = bool(forecast.supported[i])
-        value = f"{number(float(forecast.pass_rate[i]), 3)} " if known else "not identified "
-        label = f"at {number(float(compute))}: {value}{interval(*ci[i])}" if len(ci) <= 4 else "_many"
+        value = _with_interval(forecast.pass_rate[i], ci[i]) if known else f"not identified {interval(*ci[i])}"
+        label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
         _draw_bar(ax, float(compute), float(forecast.pass_rate[i]) if known else None, ci[i], new[i], color, label)
+    ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")
     if len(ci) > 4:
         ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")
 
@@ -148,7 +155,7 @@ def draw_run(ax: Axes, axis: ComputeAxis, view: View, color: str, marker: str, a
         return height, f"{number(value, 3)} at {number(at)}"
     ci = percentile_interval(sigmoid(at, *view.draws.T)[:, None], view.level)[0]
     _draw_bar(ax, at, value, ci, None, color, "_at", marker)
-    return height, f"{number(value, 3)} {interval(*ci)} at {number(at)}"
+    return height, f"{_with_interval(value, ci)} at {number(at)}"
 
 
 def label_ends(ax: Axes, labels: list[tuple[float, str, str, str]]) -> None:

@@ -1,0 +1,206 @@
+"""What the command says about one run: the fit and all that was asked of it, and the same as a JSON object."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rlscaling import __version__
+from rlscaling.bootstrapping import bootstrap
+from rlscaling.errors import FitError, RLScalingError
+from rlscaling.forecast import DEFAULT_COMPUTE, CutoffSensitivity, compute_to_reach, cutoff_sensitivity, extrapolate
+from rlscaling.format import number
+from rlscaling.intervals import Bootstrap, Forecast, Reach
+from rlscaling.printing import unit_text
+from rlscaling.results import SigmoidFit, Verdict, finite
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
+
+from .inputs import Run
+
+SCHEMA_VERSION = 1
+KNOWN = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked of every run. ``budgets``: None no forecast, empty the default one."""
+
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    compute_unit: str | None = None
+    budgets: tuple[float, ...] | None = None
+    reach: tuple[float, ...] = ()
+    cutoffs: bool = False
+    scheme: str = "ar1"
+    n_resamples: int = 1000
+    confidence_level: float = 0.95
+    seed_sd: float = 0.015
+    seed: int = 0
+    n_jobs: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The answer on one run; with fewer than 7 points ``bootstrap`` and ``forecast`` are None: no intervals."""
+
+    name: str
+    fit: SigmoidFit
+    bootstrap: Bootstrap | None = None
+    forecast: Forecast | None = None
+    budgets: tuple[float, ...] = ()
+    reach: tuple[Reach, ...] = ()
+    reach_asked: tuple[float, ...] = ()
+    cutoffs: CutoffSensitivity | None = None
+    told: tuple[str, ...] = ()  # what the reader said: it goes to stderr
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the replicates behind the printed intervals."""
+        return self.bootstrap.verdict if self.bootstrap is not None else self.fit.verdict
+
+    @property
+    def reason(self) -> str:
+        """The verdict in a sentence."""
+        return self.bootstrap.reason if self.bootstrap is not None else self.fit.reason
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done and assumed."""
+        return self.forecast.notes if self.forecast is not None else self.fit.notes
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """A run that could not be answered, and why."""
+
+    name: str
+    error: str
+
+
+def answer(run: Run, request: Request, on_progress: Progress | None = None) -> Answer | Refusal:
+    """Return the answer on one run; the numbers depend on that run and the request alone."""
+    try:
+        return _answer(run, request, on_progress)
+    except RLScalingError as error:
+        return Refusal(run.name, str(error))
+
+
+def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:
+    fit = run.fit(request.options, request.compute_unit)
+    told = () if run.source is None or isinstance(run.source, SigmoidFit) else run.source.notes
+    budgets = () if request.budgets is None else _budgets(fit, request.budgets)
+    cutoffs = cutoff_sensitivity(fit) if request.cutoffs else None
+    asked = Answer(run.name, fit, budgets=budgets, reach_asked=request.reach, cutoffs=cutoffs, told=told)
+    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
+        return asked
+    boot = bootstrap(
+        fit, scheme=request.scheme, n_resamples=request.n_resamples, confidence_level=request.confidence_level,
+        rng=request.seed, n_jobs=request.n_jobs, seed_sd=request.seed_sd, on_progress=on_progress,
+    )  # fmt: skip
+    return dataclasses.replace(
+        asked,
+        bootstrap=boot,
+        forecast=extrapolate(fit, budgets, bootstrap=boot) if budgets else None,
+        reach=tuple(compute_to_reach(fit, pass_rate, bootstrap=boot) for pass_rate in request.reach),
+    )
+
+
+def _budgets(fit: SigmoidFit, given: tuple[float, ...]) -> tuple[float, ...]:
+    if given:
+        return given
+    if fit.compute_unit != "gpu-hours":
+        example = number(10 * fit.compute_range[1]).replace(",", "")
+        raise FitError(
+            f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give one with --to, "
+            f"e.g. --to {example}"
+        )
+    return (DEFAULT_COMPUTE,)
+
+
+# --- as JSON ------------------------------------------------------------------------------------------------
+
+
+def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
+    """Return the JSON object of one run; a refused run is ``{"run", "error"}``."""
+    if isinstance(given, Refusal):
+        return {"run": given.name, "error": given.error}
+    fit, boot = given.fit, given.bootstrap
+    intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
+    needed = fit.compute_needed if given.verdict is not Verdict.IDENTIFIED else None
+    out: dict[str, Any] = {"run": given.name, "verdict": str(given.verdict), "reason": given.reason}
+    out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
+    out |= {
+        "R0_source": fit.R0_source,
+        **{name: intervals[name] for name in ("ci", "ci_new_run", "standard_error")},
+        "confidence_level": request.confidence_level,
+        "n_points": fit.n_points,
+        "compute_range": list(fit.compute_range),
+        "compute_unit": fit.compute_unit,
+        "min_compute": fit.options.min_compute,
+        "max_compute": finite(fit.options.max_compute),
+        "ssr": finite(fit.ssr),
+        "at_bound": list(fit.at_bound),
+        "compute_needed": None
+        if needed is None
+        else {key: finite(value) for key, value in dataclasses.asdict(needed).items()},
+        "extrapolation": _extrapolation(given),
+        "reach": _reach(given),
+        "notes": list(given.notes),
+        "scheme": request.scheme,
+        "n_resamples": 0 if boot is None else boot.n_resamples,
+        "seed_sd": request.seed_sd,
+    }
+    if given.cutoffs is not None:
+        out["cutoffs"] = _cutoffs(given.cutoffs)
+    return out
+
+
+def _extrapolation(given: Answer) -> list[dict[str, Any]]:
+    if given.forecast is not None:
+        return given.forecast.to_dict()
+    last = given.fit.compute_range[1]
+    return [
+        {
+            "compute": budget,
+            "pass_rate": finite(float(given.fit.predict(budget))),
+            "ci": None,
+            "ci_new_run": None,
+            "beyond": budget / last,
+            "supported": False,
+        }
+        for budget in given.budgets
+    ]
+
+
+def _reach(given: Answer) -> list[dict[str, Any]]:
+    if given.bootstrap is None:
+        at = [float(given.fit.compute_to_reach(pass_rate)) for pass_rate in given.reach_asked]
+        return [
+            {"pass_rate": pass_rate, "compute": finite(compute), "ci": None, "probability": None}
+            for pass_rate, compute in zip(given.reach_asked, at, strict=True)
+        ]
+    return [
+        {
+            "pass_rate": reach.pass_rate,
+            "compute": finite(reach.compute),
+            "ci": [finite(value) for value in reach.confidence_interval],
+            "probability": reach.probability,
+        }
+        for reach in given.reach
+    ]
+
+
+def _cutoffs(cutoffs: CutoffSensitivity) -> dict[str, Any]:
+    rows = [
+        {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
+        for row in cutoffs.rows
+    ]
+    return {"rows": rows, "moves": finite(cutoffs.moves), "warning": cutoffs.warning}
+
+
+def document(answers: Sequence[Answer | Refusal], request: Request) -> dict[str, Any]:
+    """Return the JSON object of the whole command: the run's own when there is one, else with ``runs``."""
+    head = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": request.seed}
+    records = [record(given, request) for given in answers]
+    return head | records[0] if len(records) == 1 else {**head, "runs": records}

@@ -1,0 +1,128 @@
+"""``rlscaling fit`` and ``rlscaling extrapolate``: check what was asked, answer every run, print, draw, save."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlscaling.saved import save_fit
+
+from . import output
+from .answers import KNOWN, Answer, Refusal, Request, answer, document
+from .inputs import Run, UsageError, find_runs, fit_options
+from .pictures import PICTURES, save_picture
+
+REFUSED, NOT_IDENTIFIED = 3, 4
+
+
+def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
+    """Answer every run on the command line and return the exit code."""
+    budgets = None if args.budgets is None and not forecast_first else tuple(args.budgets or ())
+    request = Request(
+        options=fit_options(args), compute_unit=args.compute_unit, budgets=budgets, reach=tuple(args.reach),
+        cutoffs=args.cutoffs, scheme=args.scheme, n_resamples=args.resamples, confidence_level=args.confidence_level,
+        seed_sd=args.seed_sd, seed=args.seed, n_jobs=args.jobs,
+    )  # fmt: skip
+    _check_plot(args.plot, args.overwrite)
+    runs = find_runs(args)
+    targets = _save_targets(args.save, runs, args.overwrite)
+    answers = _answer_all(runs, request)
+    for given in answers:
+        _say(given)
+    try:
+        _write(answers, targets, args)
+    finally:  # what was found is said even when a file cannot be written
+        if args.json:
+            output.print_json(document(answers, request))
+        else:
+            output.Printer(sys.stdout).answers(answers, request, forecast_first=forecast_first)
+    return _exit_code(answers, args.require_identified)
+
+
+def _answer_all(runs: Sequence[Run], request: Request) -> list[Answer | Refusal]:
+    with output.progress(len(runs), request.n_resamples) as bar:
+        answers = []
+        for run in runs:
+            answers.append(answer(run, request, bar.replicates(run.name)))
+            bar.run_done()
+    return answers
+
+
+def _say(given: Answer | Refusal) -> None:
+    """Write on stderr what the reader guessed, or why a run was refused."""
+    if isinstance(given, Refusal):
+        where = "" if given.name in given.error else f"{given.name}: "
+        print(f"rlscaling: error: {where}{given.error}", file=sys.stderr)
+        return
+    for note in given.told:
+        print(f"rlscaling: {given.name}: {note}", file=sys.stderr)
+
+
+def _exit_code(answers: Sequence[Answer | Refusal], require_identified: bool) -> int:
+    if any(isinstance(given, Refusal) for given in answers):
+        return REFUSED
+    unknown = any(isinstance(given, Answer) and given.verdict not in KNOWN for given in answers)
+    return NOT_IDENTIFIED if require_identified and unknown else 0
+
+
+# --- files to write: checked before the work, written after it ---------------------------------------------------
+
+
+def _check_new(path: Path, option: str, overwrite: bool) -> None:
+    if not path.parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file")
+    if path.exists() and not overwrite:
+        raise UsageError(f"{option} {path} exists and is not written over; choose another name, or add --overwrite")
+
+
+def _check_plot(plot: str | None, overwrite: bool) -> None:
+    if plot is None:
+        return
+    if Path(plot).suffix.lower() not in PICTURES:
+        raise UsageError(f"--plot {plot}: the suffix says the format; choose one of {', '.join(PICTURES)}")
+    _check_new(Path(plot), "--plot", overwrite)
+
+
+def _save_targets(save: str | None, runs: Sequence[Run], overwrite: bool) -> dict[str, Path]:
+    """Return where the fit of each run is to be saved, by its name."""
+    if save is None:
+        return {}
+    folder = Path(save).is_dir() or save.endswith("/")
+    if not folder and len(runs) > 1:
+        raise UsageError(
+            f"--save {save}: {len(runs)} fits do not go into one file; give one run, or a folder, e.g. --save fits/"
+        )
+    if not folder:
+        targets = {runs[0].name: Path(save)}
+        if Path(save).suffix != ".json":
+            raise UsageError(f"--save {save}: a fit is saved as JSON; end the name in .json")
+    else:
+        Path(save).mkdir(parents=True, exist_ok=True)
+        targets = {run.name: Path(save) / f"{_file_name(run.name)}.json" for run in runs}
+        if len(set(targets.values())) < len(targets):
+            raise UsageError(f"--save {save}: two runs would be saved under the same name; save them one by one")
+    for path in targets.values():
+        _check_new(path, "--save", overwrite)
+    return targets
+
+
+def _file_name(run: str) -> str:
+    return re.sub(r"[^\w.()+-]+", "_", run).lstrip(".") or "run"
+
+
+def _write(answers: Sequence[Answer | Refusal], targets: dict[str, Path], args: argparse.Namespace) -> None:
+    done = [given for given in answers if isinstance(given, Answer)]
+    for given in done:
+        if given.name in targets:
+            path = save_fit(given.fit, targets[given.name], overwrite=args.overwrite)
+            print(f"rlscaling: saved {path}", file=sys.stderr)
+    if args.plot is not None and done:
+        save_picture(done, Path(args.plot))
+        print(f"rlscaling: drew {args.plot}", file=sys.stderr)
+    elif args.plot is not None:
+        print(f"rlscaling: {args.plot} was not drawn: no run was answered", file=sys.stderr)

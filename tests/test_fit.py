@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pandas as pd
@@ -113,9 +114,11 @@ def test_the_input_is_neither_changed_nor_shared():
 def test_a_unit_of_compute_changes_C_mid_alone(factor, options):
     base = fit_sigmoid(C, Y, min_compute=1500, **options)
     other = fit_sigmoid(C * factor, Y, min_compute=1500 * factor, **options)
-    assert other.C_mid == pytest.approx(base.C_mid * factor, rel=1e-9)
-    for name in ("A", "B", "R0"):
-        assert getattr(other, name) == pytest.approx(getattr(base, name), rel=1e-9)
+    # a sum of squares in double precision resolves A to 1e-9, and the flatter directions to 1e-8
+    assert pytest.approx(base.A, rel=1e-9) == other.A
+    assert other.C_mid == pytest.approx(base.C_mid * factor, rel=2e-8)
+    for name in ("B", "R0"):
+        assert getattr(other, name) == pytest.approx(getattr(base, name), rel=2e-8)
     assert other.ssr == pytest.approx(base.ssr, rel=1e-9)
     assert other.verdict == base.verdict
     for name, unit in (("A", 1.0), ("B", 1.0), ("C_mid", factor)):
@@ -149,9 +152,9 @@ def test_an_unbounded_score_may_be_turned_over():
     np.testing.assert_allclose([1 - other.A, 1 - other.R0, other.B, other.C_mid], [base.A, base.R0, base.B, base.C_mid], rtol=1e-6)
 
 
-@pytest.mark.parametrize("factor", [1e120, 1e200, 1e-120, 1e-200])
+@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e-15, 1e15, 1e80, 1e200])
 def test_bug_no_scale_of_an_unbounded_score_is_refused(factor):
-    """DESIGN section 3: with A_max=inf no scale is refused; squares of 1e200 overflow."""
+    """DESIGN section 3: with A_max=inf no scale is refused; squares of 1e200 overflow, floors bite before."""
     other = fit_sigmoid(C, factor * Y, A_max=math.inf)
     assert other.A / factor == pytest.approx(fit_sigmoid(C, Y, A_max=math.inf).A, rel=1e-6)
 
@@ -234,12 +237,15 @@ def test_27_decades_are_recovered():
     np.testing.assert_allclose(fit.params.as_tuple(), truth, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_100_000_points_take_seconds():
+    began = time.process_time()
     compute = np.linspace(0.0, 30_000.0, 100_001)
     y = np.clip(sigmoid(compute, *TRUTH) + np.random.default_rng(2).normal(0, 0.02, len(compute)), 0, 1)
     fit = fit_sigmoid(compute, y)
     assert_sound(fit)
     assert pytest.approx(0.61, abs=0.002) == fit.A
+    assert time.process_time() - began < 30  # 0.15 s at 1,000 points
 
 
 def test_bug_a_constant_unbounded_score_is_fitted():

@@ -44,7 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(args.command(args))
         sys.stdout.flush()
     except UsageError as error:
-        args.parser.print_usage(sys.stderr)
         return _complain(str(error), USAGE)
     except BrokenPipeError:
         _close_stdout()

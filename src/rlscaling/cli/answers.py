@@ -10,7 +10,6 @@ from rlscaling import __version__
 from rlscaling.bootstrapping import bootstrap
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.forecast import DEFAULT_COMPUTE, CutoffSensitivity, compute_to_reach, cutoff_sensitivity, extrapolate
-from rlscaling.format import number
 from rlscaling.intervals import Bootstrap, Forecast, Reach
 from rlscaling.printing import unit_text
 from rlscaling.results import SigmoidFit, Verdict, finite
@@ -110,10 +109,9 @@ def _budgets(fit: SigmoidFit, given: tuple[float, ...]) -> tuple[float, ...]:
     if given:
         return given
     if fit.compute_unit != "gpu-hours":
-        example = number(10 * fit.compute_range[1]).replace(",", "")
         raise FitError(
             f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give one with --to, "
-            f"e.g. --to {example}"
+            f"e.g. --to {10 * fit.compute_range[1]:.1g}"
         )
     return (DEFAULT_COMPUTE,)
 

@@ -173,7 +173,7 @@ def _reach_lines(given: Answer) -> list[str]:
     return [
         str(reach)
         if math.isfinite(reach.compute)
-        else f"pass rate {reach.pass_rate:g} is never reached by the fitted curve (by {100 * reach.probability:.0f} % of "
+        else f"pass rate {reach.pass_rate:g} is never reached by the curve (by {100 * reach.probability:.0f} % of "
         f"the draws; {100 * reach.confidence_level:g} %: from {number(reach.confidence_interval[0])} {unit})"
         for reach in given.reach
     ]

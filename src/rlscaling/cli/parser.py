@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from typing import NoReturn
 
 from rlscaling import __version__
 
@@ -45,17 +46,23 @@ examples:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors read like all others of the command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and where help is, and exit with 2."""
+        self.exit(2, f"rlscaling: error: {message} (see {self.prog} --help)\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"rlscaling {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    fit = _subcommand(
-        commands, "fit", "fit runs: what is the ceiling, and do the data tell", FIT_EXAMPLES, _run_analysis
-    )
+    fit = _subcommand(commands, "fit", "fit runs: what is the ceiling, and do the data tell", FIT_EXAMPLES, _run_fit)
     _add_shared(fit, ("--extrapolate",), "also forecast the pass rate at these budgets (default: no forecast)")
     more = _subcommand(
         commands, "extrapolate", "forecast the pass rate at a budget", EXTRAPOLATE_EXAMPLES, _run_forecast
@@ -71,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run_analysis(args: argparse.Namespace) -> int:
+def _run_fit(args: argparse.Namespace) -> int:
     from .commands import analyse
 
     return analyse(args, forecast_first=False)
@@ -90,7 +97,7 @@ def _run_demo(args: argparse.Namespace) -> int:
 
 
 def _subcommand(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[Parser],
     name: str,
     about: str,
     epilog: str,
@@ -98,9 +105,10 @@ def _subcommand(
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=epilog, allow_abbrev=False,
+        usage=f"rlscaling {name} {'' if name == 'demo' else 'PATH [PATH ...] '}[options]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.set_defaults(command=run, parser=parser)
+    parser.set_defaults(command=run)
     return parser
 
 
@@ -129,7 +137,7 @@ def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--R0", metavar="VALUE|free", type=_R0,
-        help="pass rate before RL (default: anchored on the earliest evaluation if that is before the cutoff, else free)",
+        help="pass rate before RL (default: anchored on the earliest evaluation if before the cutoff, else free)",
     )  # fmt: skip
     group.add_argument(
         "--R0-se", metavar="X", type=_number, help="how far the anchor may sit off the curve (default: 0.02)"

@@ -28,7 +28,7 @@ class ComputeAxis:
     def __init__(self, compute: Array, end: float) -> None:
         positive = compute[compute > 0]
         self.first = float(positive.min()) if len(positive) else 0.1 * end or 1.0
-        end = max(end, self.first * 1.5)
+        end = max(end, float(compute.max()), self.first * 1.5)
         span = np.log10(end / self.first)
         self.zero = self.first / 10 ** max(0.09 * span, 0.12) if np.any(compute == 0) else None
         self.left = (self.zero or self.first) / 10 ** (0.05 * span)

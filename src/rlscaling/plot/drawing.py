@@ -32,6 +32,7 @@ RUN_STYLES = (
     ("#56B4E9", "P"),
     ("#000000", "X"),
 )
+TITLE_LINES = 3
 LEGEND_PLACE = {
     Verdict.NOT_IDENTIFIED: "upper left",  # the lower right is where its wide interval is
     Verdict.FLAT: "best",
@@ -205,8 +206,8 @@ def finish(ax: Axes, axis: ComputeAxis, view: View, legend: bool) -> None:
     # the title says what is known, not how far to run on
     known = re.split(r"; (?:run to|no run length|look at|plot)", view.reason)[0]
     lines = textwrap.wrap(f"{view.verdict}: {known}", max(int(inches * 13), 20))
-    if len(lines) > 2:
-        lines = [lines[0], lines[1][: len(lines[0]) - 4].rsplit(" ", 1)[0] + " ..."]
+    if len(lines) > TITLE_LINES:
+        lines = [*lines[: TITLE_LINES - 1], lines[TITLE_LINES - 1].rsplit(" ", 1)[0] + " ..."]
     ax.set_title("\n".join(lines), loc="left", fontsize=10)
     if legend:
         where: Any = LEGEND_PLACE.get(view.verdict, "lower right")

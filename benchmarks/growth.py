@@ -28,7 +28,10 @@ def series(n_times: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def peak_memory(n_resamples: int) -> float:
-    """Return the peak resident size, in MB (10^6 bytes), of a process that fits and draws ``n_resamples``."""
+    """Return the peak resident size, in MB (10^6 bytes), of a process that fits and draws ``n_resamples``.
+
+    An upper bound: on Linux the peak of a child starts at the size of its parent.
+    """
     code = (
         "import sys, resource, growth\n"
         f"growth.whole(growth.series(1), {n_resamples})\n"

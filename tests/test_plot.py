@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from itertools import pairwise
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -258,3 +259,11 @@ def test_plotting_leaves_matplotlib_as_it_was(whole: SigmoidFit) -> None:
 
 def test_same_numbers_same_picture(whole: SigmoidFit) -> None:
     assert drawn(plot_fit(whole)) == drawn(plot_fit(whole))
+
+
+def test_in_a_notebook_the_figure_is_one_that_is_shown(whole: SigmoidFit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", MagicMock(version_info=(9, 0)))
+    ax = plot_fit(whole)
+    assert ax.figure.number in pyplot.get_fignums()
+    pyplot.close(ax.figure)
+    pyplot.uninstall_repl_displayhook()

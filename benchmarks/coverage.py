@@ -20,7 +20,6 @@ from multiprocessing import Pool
 
 import numpy as np
 import scipy
-from simulation import NOISE, cells, draw, evaluations, truth
 
 import rlscaling
 from rlscaling import fit_sigmoid
@@ -29,6 +28,7 @@ from rlscaling.fit import model_of
 from rlscaling.intervals import percentile_interval
 from rlscaling.resample import replicates
 from rlscaling.verdict import SEED
+from simulation import NOISE, cells, draw, evaluations, truth
 
 NAMES = ("A", "B", "C_mid", "R(2x)", "R(4x)", "R(12x)", "R(100k)")
 
@@ -48,7 +48,9 @@ def one(task: tuple[str, str, float, int, int]) -> np.ndarray:
     low, high = percentile_interval(np.concatenate([draws[:, :3], curves], axis=1), 0.95).T
     known = replicates(model_of(fit_sigmoid(C, y, R0=params[3])), "ar1", np.random.default_rng([SEED, k]), n_replicates)
     known_low, known_high = percentile_interval(known[:, 0], 0.95)
-    return np.concatenate([(low <= true) & (true <= high), [high[0] - low[0], known_high - known_low, fit.A - params[0]]])
+    return np.concatenate(
+        [(low <= true) & (true <= high), [high[0] - low[0], known_high - known_low, fit.A - params[0]]]
+    )
 
 
 def main() -> int:
@@ -71,7 +73,9 @@ def main() -> int:
             rmse = float(np.sqrt(np.mean(table[:, 9] ** 2)))
             shares.append(share)
             widths.append((width, known))
-            rows.append({"row": row, "noise": noise, "end": end, "coverage": share.tolist(), "width": width, "known": known})
+            rows.append(
+                {"row": row, "noise": noise, "end": end, "coverage": share.tolist(), "width": width, "known": known}
+            )
             print(
                 f"{row:8} {noise:7} {end:4g} " + " ".join(f"{s:7.3f}" for s in share)
                 + f" {width:7.4f} {known:7.4f} {width / known:6.3f} {rmse:7.4f}",
@@ -80,7 +84,11 @@ def main() -> int:
     coverage, width = np.array(shares), np.array(widths)
     mean, worst = coverage.mean(axis=0), coverage.min(axis=0)
     ratio, mean_ratio = width[:, 0].mean() / width[:, 1].mean(), float((width[:, 0] / width[:, 1]).mean())
-    print(f"\n{'mean':21} " + " ".join(f"{s:7.3f}" for s in mean) + f" {width[:, 0].mean():7.4f} {width[:, 1].mean():7.4f}")
+    print(
+        f"\n{'mean':21} "
+        + " ".join(f"{s:7.3f}" for s in mean)
+        + f" {width[:, 0].mean():7.4f} {width[:, 1].mean():7.4f}"
+    )
     print(f"{'minimum':21} " + " ".join(f"{s:7.3f}" for s in worst))
     margin = np.sqrt(0.95 * 0.05 / args.series)
     print(f"binomial error of a cell at 0.95: {margin:.3f}")
@@ -89,14 +97,17 @@ def main() -> int:
         "A and R: mean coverage 0.94 to 0.975": bool(np.all((mean[curve] >= 0.94) & (mean[curve] <= 0.975))),
         "A and R: no cell under 0.88": bool(worst[curve].min() >= 0.88),
         "B and C_mid: no cell under 0.86": bool(worst[[1, 2]].min() >= 0.86),
-        f"mean width of A at most 1.15x R0 known ({ratio:.3f}; mean of the cells' ratios {mean_ratio:.3f})": ratio <= 1.15,
+        f"mean width of A at most 1.15x R0 known ({ratio:.3f}; mean of the cells' ratios {mean_ratio:.3f})": ratio
+        <= 1.15,
     }
     for what, held in checks.items():
         print(("ok     " if held else "MISSED ") + what)
     print(f"{time.time() - began:.0f} s")
     if args.json:
         with open(args.json, "w") as file:
-            json.dump({"cells": rows, "mean": mean.tolist(), "minimum": worst.tolist(), "width_ratio": ratio}, file, indent=1)
+            json.dump(
+                {"cells": rows, "mean": mean.tolist(), "minimum": worst.tolist(), "width_ratio": ratio}, file, indent=1
+            )
     return 0 if all(checks.values()) else 1
 
 

@@ -4,8 +4,8 @@
 
 Simulated: eight shapes of the first phase (on the curve; a straight line to 1.5k or 3k hours; a base model 0.10 below
 the sigmoid's R0 with a line to 0.75k, 1.5k or 3k; a bump of 0.04 fading over 1k or 1.5k), ScaleRL to 8k and 16k hours,
-noise (0.6, 0.006): error of A, coverage and width of its interval. Real (where the folder is there): forecasts to 2x and
-4x on held-out curves, error against the mean of the later points and against "last value".
+noise (0.6, 0.006): error of A, coverage and width of its interval. Real (where the folder is there): forecasts to 2x
+and 4x on held-out curves, error against the mean of the later points and against "last value".
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from multiprocessing import Pool
 from pathlib import Path
 
 import numpy as np
-from simulation import evaluations, truth
 
 import rlscaling
 from rlscaling import RLScalingError, fit_sigmoid, read_trace
 from rlscaling.curves import sigmoid
+from simulation import evaluations, truth
 
 CHOICES: tuple[float | str, ...] = (0.005, 0.01, 0.02, 0.03, 0.05, 0.10, "free", "fixed")
 SHAPES = ("none", "line 1.5k", "line 3k", "low .75k", "low 1.5k", "low 3k", "bump 1k", "bump 1.5k")
@@ -78,7 +78,10 @@ def simulated(n_series: int, jobs: int) -> None:
         table = np.array(per_shape, dtype=float)  # (shape, series, choice, 3)
         rmse = np.sqrt(np.mean(table[..., 0] ** 2, axis=1))
         held, width = table[..., 1].mean(axis=1), table[..., 2].mean(axis=1)
-        print(f"data to {end:g} h: {'R0_se':>6}  mean/worst RMSE  on the curve | coverage mean/worst  on the curve | width")
+        print(
+            f"data to {end:g} h: {'R0_se':>6}  mean/worst RMSE  on the curve | coverage mean/worst  on the curve "
+            "| width on the curve"
+        )
         for j, choice in enumerate(CHOICES):
             print(
                 f"{choice!s:>22}  {rmse[:, j].mean():.4f}/{rmse[:, j].max():.4f}  {rmse[0, j]:.4f}       | "
@@ -119,7 +122,10 @@ def real(folder: Path) -> None:
         for choice, values in book.items():
             e = np.abs(values)
             wins = f"{np.mean(e < reference):.2f}" if len(e) == n else "-"
-            print(f"{factor:g}x  {choice!s:>10}: median |error| {np.median(e):.4f}, mean {e.mean():.4f}, beats last value {wins}, n={len(e)}")
+            print(
+                f"{factor:g}x  {choice!s:>10}: median |error| {np.median(e):.4f}, mean {e.mean():.4f}, "
+                f"beats last value {wins}, n={len(e)}"
+            )
 
 
 def main() -> int:

@@ -20,11 +20,11 @@ from multiprocessing import Pool
 
 import numpy as np
 import scipy
-from simulation import CUTOFF, STEP, draw, evaluations
 
 import rlscaling
 from rlscaling import FitError, datasets, fit_sigmoid
 from rlscaling.verdict import Verdict
+from simulation import CUTOFF, STEP, draw, evaluations
 
 CALLED = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
 

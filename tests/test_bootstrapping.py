@@ -278,7 +278,9 @@ def test_options_that_mean_nothing_are_refused(options, message):
         bootstrap(FIT, **options)
 
 
-@pytest.mark.parametrize("options", [{"confidence_level": "high"}, {"confidence_level": None}, {"seed_sd": "x"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"confidence_level": "high"}, {"confidence_level": None}, {"seed_sd": "x"}], ids=str
+)
 def test_bug_text_for_a_number_is_refused_in_words(options):
     with pytest.raises(FitError, match=next(iter(options))):
         bootstrap(FIT, n_resamples=10, **options)

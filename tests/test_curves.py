@@ -98,7 +98,9 @@ def test_any_unit_of_compute_gives_the_same_curve():
     A, B, C_mid, R0 = ROWS["scalerl"]
     C = np.geomspace(10.0, 1e5, 40)
     for factor in (1e-9, 1e-3, 1e3, 1e24):
-        np.testing.assert_allclose(sigmoid(C * factor, A, B, C_mid * factor, R0), sigmoid(C, A, B, C_mid, R0), rtol=1e-12)
+        np.testing.assert_allclose(
+            sigmoid(C * factor, A, B, C_mid * factor, R0), sigmoid(C, A, B, C_mid, R0), rtol=1e-12
+        )
 
 
 def test_steep_and_shallow_extremes_stay_finite():

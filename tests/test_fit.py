@@ -33,7 +33,9 @@ def assert_sound(fit):
     assert str(fit).startswith(str(fit.verdict))
     if math.isfinite(fit.options.A_max):
         assert 0 <= fit.R0 <= fit.A <= fit.options.A_max
-    np.testing.assert_allclose(fit.residual, fit.data.pass_rate[fit.data.used] - fit.predict(fit.data.compute[fit.data.used]))
+    np.testing.assert_allclose(
+        fit.residual, fit.data.pass_rate[fit.data.used] - fit.predict(fit.data.compute[fit.data.used])
+    )
 
 
 # --- containers ------------------------------------------------------------------------------------------
@@ -149,7 +151,9 @@ def test_a_unit_of_an_unbounded_score_changes_A_and_R0_alone(factor):
 def test_an_unbounded_score_may_be_turned_over():
     base = fit_sigmoid(C, Y, A_max=math.inf)
     other = fit_sigmoid(C, 1 - Y, A_max=math.inf)
-    np.testing.assert_allclose([1 - other.A, 1 - other.R0, other.B, other.C_mid], [base.A, base.R0, base.B, base.C_mid], rtol=1e-6)
+    np.testing.assert_allclose(
+        [1 - other.A, 1 - other.R0, other.B, other.C_mid], [base.A, base.R0, base.B, base.C_mid], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e-15, 1e15, 1e80, 1e200])

@@ -58,7 +58,9 @@ def test_the_forecast_is_the_curve_and_the_quantiles_of_its_replicates():
     np.testing.assert_allclose(forecast.confidence_interval[-1], BOOT.confidence_interval["A"], atol=1e-3)
 
 
-@pytest.mark.parametrize("compute", [50_000, 50_000.0, np.float64(5e4), np.int64(50_000), [50_000], (5e4,), np.array([5e4])])
+@pytest.mark.parametrize(
+    "compute", [50_000, 50_000.0, np.float64(5e4), np.int64(50_000), [50_000], (5e4,), np.array([5e4])]
+)
 def test_budgets_come_in_many_forms(compute):
     assert extrapolate(FIT, compute, bootstrap=BOOT).compute.tolist() == [50_000.0]
 

@@ -159,14 +159,17 @@ def test_import_is_cheap(statement: str) -> None:
 
 
 def test_public_names_survive_the_import_of_every_module() -> None:
-    """`bootstrap`, `compare` and `plan` are functions and files: the function must win, in every order."""
+    """`bootstrap`, `compare` and `plan` are functions and files: the function must win, in every order.
+
+    `datasets` is a module and meant to be one.
+    """
     check = (
         "import importlib, types, rlscaling\n"
         f"for name in {[path.stem for path in CORE_FILES]!r}:\n"
         "    importlib.import_module('rlscaling.' + name)\n"
         "print(*[n for n in rlscaling.__all__ if isinstance(getattr(rlscaling, n), types.ModuleType)])"
     )
-    assert run_python(check).split() == []
+    assert run_python(check).split() == ["datasets"]
 
 
 def test_every_public_name_exists_and_is_documented() -> None:

@@ -13,7 +13,9 @@ from rlscaling import RLScalingError, bootstrap, compute_to_reach, extrapolate, 
 from rlscaling.curves import sigmoid, sigmoid_inverse
 from rlscaling.results import SigmoidFit, Verdict
 
-SLOW_DATA = {"suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.large_base_example]}
+SLOW_DATA = {
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.large_base_example]
+}
 FEW = settings(settings.get_profile("ci"), max_examples=60, **SLOW_DATA)
 MANY = settings(max_examples=150, **SLOW_DATA)
 
@@ -54,7 +56,9 @@ def series(draw, largest=1e30):
     elif kind == "curve":
         middle = compute[-1] * 10.0 ** draw(st.floats(-3, 3))
         clean = sigmoid(compute, draw(unit), draw(st.floats(0.1, 10)), middle, draw(unit))
-        noise = np.random.default_rng(draw(st.integers(0, 99))).normal(0, draw(st.sampled_from([0, 1e-6, 1e-3, 0.05])), n)
+        noise = np.random.default_rng(draw(st.integers(0, 99))).normal(
+            0, draw(st.sampled_from([0, 1e-6, 1e-3, 0.05])), n
+        )
         y = np.clip(clean + noise, 0, 1)
     else:
         values = {"binary": st.sampled_from([0.0, 1.0]), "few values": st.sampled_from([0.1, 0.2, 0.3])}.get(kind, unit)
@@ -140,7 +144,9 @@ def test_a_legal_series_gets_a_finite_result_or_an_error_of_ours(data):
     if given_options.get("A_max") == math.inf:
         y = y * 10.0 ** data.draw(st.floats(-6, 9)) - data.draw(st.sampled_from([0.0, 1.0, 1e3]))
     if data.draw(st.booleans()):
-        given_options["weights"] = 10.0 ** np.array(data.draw(st.lists(st.floats(-3, 3), min_size=len(y), max_size=len(y))))
+        given_options["weights"] = 10.0 ** np.array(
+            data.draw(st.lists(st.floats(-3, 3), min_size=len(y), max_size=len(y)))
+        )
     fit = attempt(lambda: fit_sigmoid(compute, y, **given_options))
     if fit is None:
         return
@@ -172,7 +178,9 @@ def test_garbage_options_get_an_error_of_ours(data):
              "grid", "compute_unit", "on_failure"]
         )
     )  # fmt: skip
-    value = data.draw(st.one_of(st.floats(), st.sampled_from([g for g in GARBAGE if g != 10**400]), st.tuples(st.floats())))
+    value = data.draw(
+        st.one_of(st.floats(), st.sampled_from([g for g in GARBAGE if g != 10**400]), st.tuples(st.floats()))
+    )
     compute = np.arange(0.0, 8000.0, 200.0)
     fit = attempt(lambda: fit_sigmoid(compute, sigmoid(compute, 0.6, 2.0, 2500.0, 0.3), **{name: value}))
     if fit is not None:

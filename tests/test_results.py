@@ -37,7 +37,9 @@ FITS = {
     "default": lambda: fit_sigmoid(C, Y),
     "trace": lambda: fit_trace(TRACE),
     "counts": lambda: fit_trace(Trace(C, Y, columns={"n_prompts": np.full(75, 100.0), "n_samples": np.full(75, 8.0)})),
-    "steps": lambda: fit_trace(Trace(C, Y, columns={"step": np.arange(75) * 100.0}, metadata={"seed": 3, "tags": ["a", 1]})),
+    "steps": lambda: fit_trace(
+        Trace(C, Y, columns={"step": np.arange(75) * 100.0}, metadata={"seed": 3, "tags": ["a", 1]})
+    ),
     "R0 fixed": lambda: fit_sigmoid(C, Y, R0=0.31),
     "R0 free": lambda: fit_sigmoid(C, Y, R0="free"),
     "R0 anchored": lambda: fit_sigmoid(C, Y, R0=0.31, R0_se=0.05),
@@ -143,7 +145,9 @@ def test_a_saved_fit_is_never_written_over(tmp_path):
     fit = FITS["trace"]()
     path = save_fit(fit, tmp_path / "fit.json")
     before = path.read_bytes()
-    with pytest.raises(FitError, match=r"fit.json exists and is not written over; choose another name, or overwrite=True"):
+    with pytest.raises(
+        FitError, match=r"fit.json exists and is not written over; choose another name, or overwrite=True"
+    ):
         save_fit(FITS["R0 free"](), path)
     assert path.read_bytes() == before
     assert load_fit(path).to_dict() == fit.to_dict()
@@ -256,7 +260,18 @@ def test_the_frame_holds_the_parameters_and_their_interval():
 @pytest.mark.parametrize(
     ("error", "decimals"),
     # Particle Data Group, rounding: 100-354 keep two digits, 355-949 one, 950-999 round up to 1000 and keep two
-    [(0.0354, 3), (0.0356, 2), (0.00421, 3), (0.0094, 3), (0.00096, 4), (0.01, 3), (1.5, 1), (8.27, 0), (152.0, -1), (827.0, -2)],
+    [
+        (0.0354, 3),
+        (0.0356, 2),
+        (0.00421, 3),
+        (0.0094, 3),
+        (0.00096, 4),
+        (0.01, 3),
+        (1.5, 1),
+        (8.27, 0),
+        (152.0, -1),
+        (827.0, -2),
+    ],
 )
 def test_the_error_decides_the_digits(error, decimals):
     assert error_decimals(error) == decimals

@@ -311,7 +311,9 @@ def test_the_prior_on_log_B_is_the_penalised_minimum():
 
     starts = [[0.6, math.log(b), math.log(c)] for b in (0.8, 1.6, 4.0) for c in (2000.0, 6000.0, 15000.0)]
     bounds = ([0.3, math.log(0.1), 0.0], [1.0, math.log(10), 20.0])
-    theirs = min(2 * least_squares(residual, s, bounds=bounds, x_scale="jac", ftol=1e-14, xtol=1e-14).cost for s in starts)
+    theirs = min(
+        2 * least_squares(residual, s, bounds=bounds, x_scale="jac", ftol=1e-14, xtol=1e-14).cost for s in starts
+    )
     found, ours = solved(C, y, R0=0.3, log_B_prior=(mean, strength))
     assert ours == pytest.approx(theirs, rel=1e-8)
     r = y - sigmoid(C, *found)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rlscaling.intervals import Reach as Reach
     from rlscaling.plot import plot_fit as plot_fit
     from rlscaling.plot import plot_forecast as plot_forecast
+    from rlscaling.plot import plot_runs as plot_runs
     from rlscaling.plot import plot_trace as plot_trace
     from rlscaling.readers import read_trace as read_trace
     from rlscaling.readers import read_traces as read_traces
@@ -55,7 +56,7 @@ _PUBLIC = {
     "forecast": ("compute_to_reach", "cutoff_sensitivity", "extrapolate"),
     "forms": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
     "intervals": ("Bootstrap", "Forecast", "Reach"),
-    "plot": ("plot_fit", "plot_forecast", "plot_trace"),
+    "plot": ("plot_fit", "plot_forecast", "plot_runs", "plot_trace"),
     "readers": ("read_trace", "read_traces"),
     "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
     "saved": ("load_fit", "save_fit"),

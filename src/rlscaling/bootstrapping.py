@@ -14,7 +14,7 @@ from rlscaling.intervals import Bootstrap, check_level
 from rlscaling.model import FittedModel
 from rlscaling.resample import SCHEMES, replicates
 from rlscaling.results import SigmoidFit
-from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge_draws, score_scale
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, SHAPES, judge_draws, score_scale
 
 CHUNK = 250  # replicates; fixed, so that chunk borders and seeds are the same on any number of workers
 SEED_SD = 0.015  # of A between seeds of one recipe [ScaleRL, 2.1], when several seeds are not given
@@ -82,7 +82,11 @@ def bootstrap(
         )
     entropy = _entropy(rng)
     draws = _run_chunks(model, scheme, n_resamples, entropy, n_jobs, on_progress)
-    judgement = judge_draws(model, draws, fit.compute_unit) if scheme == "ar1" else None
+    judgement = None
+    if scheme == "ar1":  # the shape of the run does not depend on the replicates
+        judgement = judge_draws(
+            model, draws, fit.compute_unit, (fit.verdict, fit.reason) if fit.verdict in SHAPES else None
+        )
     return Bootstrap(
         fit=fit,
         distribution=draws,
@@ -92,6 +96,7 @@ def bootstrap(
         seed_sd=seed_sd,
         verdict=judgement.verdict if judgement else fit.verdict,
         reason=judgement.reason if judgement else fit.reason,
+        compute_needed=judgement.compute_needed if judgement else fit.compute_needed,
         seed=entropy,
         notes=fit.notes,
     )
@@ -100,6 +105,8 @@ def bootstrap(
 def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Array:
     """Return draws of ``A`` with the seed-to-seed spread added, inside its bounds, shape (n,)."""
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(1,)))
+    if fit.options.A is not None:  # nothing is claimed about a given A
+        return draws[:, 0].copy()
     shifted = draws[:, 0] + seed_sd * rng.standard_normal(len(draws))
     if np.isfinite(fit.options.A_max):
         shifted = np.clip(shifted, draws[:, 3], fit.options.A_max)

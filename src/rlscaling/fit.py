@@ -152,7 +152,7 @@ def fit_trace(
     fitted = _guarded(
         on_failure,
         trace.name,
-        lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, columns, trace.notes),
+        lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, {**columns, "notes": trace.notes}),
     )
     if not isinstance(fitted, SigmoidFit):
         return fitted
@@ -174,7 +174,7 @@ def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
     options = {name: getattr(o, name) for name in o.__dataclass_fields__} | changes
     if o.grid is not None and "grid" not in changes:
         options["grid"] = {"A": o.grid[0], "C_mid": o.grid[1]}
-    columns = {"se": data.se, "n_rollouts": data.n_rollouts, "step": data.step}
+    columns = {"se": data.se, "n_rollouts": data.n_rollouts, "step": data.step, "notes": data.notes}
     fitted = _fit_series(data.compute, data.pass_rate, data.weights, options, columns)
     return replace(fitted, name=fit.name, metadata=fit.metadata)
 
@@ -195,8 +195,7 @@ def _fit_series(
     pass_rate: ArrayLike,
     weights: ArrayLike | None,
     given: Mapping[str, Any],
-    columns: Mapping[str, Array | None] | None = None,
-    notes: tuple[str, ...] = (),
+    columns: Mapping[str, Any] | None = None,
 ) -> SigmoidFit:
     options = resolve_options(given)
     C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
@@ -216,14 +215,14 @@ def _fit_series(
             "point estimate on the paper's grid; verdict and intervals by least squares with the same R0",
         )
     judgement = judge(model, options.compute_unit)
-    more = (*more, *judgement.notes, *_bound_notes(at_bound, options))
+    more = (*more, *_bound_notes(at_bound, options))
     if MIN_POINTS <= model.n < MIN_POINTS_FOR_INTERVAL:
         more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}")
     return SigmoidFit(
         params=params, covariance=covariance, ssr=ssr, residual=residual, R0_source=_r0_source(problem, anchor),
         verdict=judgement.verdict, reason=judgement.reason, data=data, options=options,
         confidence_interval=judgement.confidence_interval, robust_error=judgement.robust_error,
-        compute_needed=judgement.compute_needed, at_bound=at_bound, notes=(*notes, *more),
+        compute_needed=judgement.compute_needed, at_bound=at_bound, notes=(*data.notes, *more),
     )  # fmt: skip
 
 

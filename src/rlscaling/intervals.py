@@ -16,7 +16,7 @@ import numpy as np
 from rlscaling.curves import PARAMETER_NAMES, Array
 from rlscaling.errors import FitError
 from rlscaling.printing import bootstrap_html, bootstrap_text, forecast_html, forecast_text
-from rlscaling.results import SigmoidFit, Verdict, finite
+from rlscaling.results import ComputeNeeded, SigmoidFit, Verdict, finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +66,8 @@ class Bootstrap:
         How the replicates were drawn, the level of the intervals, and the seed-to-seed sd of ``A``.
     verdict, reason
         The verdict at 95 % from these replicates (from the fit's own where the scheme is not ``ar1``).
+    compute_needed : ComputeNeeded or None
+        When ``A`` is not identified: how far to run.
     seed
         The entropy that repeats these numbers: ``bootstrap(fit, rng=seed)``.
     """
@@ -79,6 +81,7 @@ class Bootstrap:
     verdict: Verdict
     reason: str
     seed: int
+    compute_needed: ComputeNeeded | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -118,6 +118,8 @@ class FitData:
         Standard error and number of rollouts of each evaluation, where the trace has them.
     step : array of shape (n,) or None
         Training step of each evaluation, where known.
+    notes : tuple of str
+        What was assumed or recovered while the data were read.
     """
 
     compute: Array
@@ -128,6 +130,7 @@ class FitData:
     se: Array | None = None
     n_rollouts: Array | None = None
     step: Array | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.compute)
@@ -371,8 +374,9 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constructor's arguments for `SigmoidFit` from a saved dict."""
     data = dict(saved["data"])
     for key, value in data.items():
-        if value is not None and key != "anchor":
+        if value is not None and key not in ("anchor", "notes"):
             data[key] = np.array(value, dtype=bool if key == "used" else float)
+    data["notes"] = tuple(data["notes"])
     options = dict(saved["options"])
     options["A_max"], options["max_compute"] = _infinite(options["A_max"]), _infinite(options["max_compute"])
     options["B_bounds"] = tuple(options["B_bounds"])

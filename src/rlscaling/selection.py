@@ -138,7 +138,7 @@ def _check_bounded(o: FitOptions) -> None:
 
 
 def select(
-    C: Array, y: Array, weights: ArrayLike | None, o: FitOptions, columns: Mapping[str, Array | None]
+    C: Array, y: Array, weights: ArrayLike | None, o: FitOptions, columns: Mapping[str, Any]
 ) -> tuple[FitData, tuple[str, ...]]:
     """Return the data with what is used of them and the anchor, and notes on both.
 

@@ -36,7 +36,6 @@ class Judgement:
     confidence_interval: dict[str, tuple[float, float]] | None
     robust_error: dict[str, float] | None
     compute_needed: ComputeNeeded | None
-    notes: tuple[str, ...]
 
 
 def judge(model: FittedModel, unit: str) -> Judgement:
@@ -44,17 +43,20 @@ def judge(model: FittedModel, unit: str) -> Judgement:
     draws = None
     if model.n >= MIN_POINTS_FOR_INTERVAL:
         draws = replicates(model, "ar1", np.random.default_rng(SEED), N_REPLICATES)
-    return judge_draws(model, draws, unit)
+    return judge_draws(model, draws, unit, _shape_verdict(model, unit))
 
 
-def judge_draws(model: FittedModel, draws: Array | None, unit: str) -> Judgement:
+Shape = tuple[Verdict, str] | None  # misfit, falling or flat with its reason, or none of them
+SHAPES = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT)
+
+
+def judge_draws(model: FittedModel, draws: Array | None, unit: str, shape: Shape) -> Judgement:
     """Return the verdict given replicates of the parameters, shape (size, 4), or None for too few points."""
     ci = error = None
     if draws is not None:
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         ci = {k: (float(a), float(b)) for k, a, b in zip(PARAMETER_NAMES, low, high, strict=True)}
         error = {k: robust_error(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
-    shape = _shape_verdict(model, unit)
     needed = None
     if model.problem.A is not None:
         verdict, reason = Verdict.GIVEN, f"A was given as {model.problem.A:g}; nothing is claimed about it"
@@ -68,7 +70,7 @@ def judge_draws(model: FittedModel, draws: Array | None, unit: str) -> Judgement
         reason = _ceiling_reason(verdict, model, ci["A"], needed, unit)
     if shape is not None:
         verdict, reason = shape
-    return Judgement(verdict, reason, ci, error, needed, ())
+    return Judgement(verdict, reason, ci, error, needed)
 
 
 def score_scale(model: FittedModel) -> float:
@@ -133,7 +135,7 @@ def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-def _shape_verdict(model: FittedModel, unit: str) -> tuple[Verdict, str] | None:
+def _shape_verdict(model: FittedModel, unit: str) -> Shape:
     """Return the first of misfit, falling and flat that applies, or None."""
     outliers = outlier_points(model)
     if len(outliers):

@@ -125,7 +125,7 @@ def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
         return {"run": given.name, "error": given.error}
     fit, boot = given.fit, given.bootstrap
     intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
-    needed = fit.compute_needed if given.verdict is not Verdict.IDENTIFIED else None
+    needed = fit.compute_needed if boot is None else boot.compute_needed
     out: dict[str, Any] = {"run": given.name, "verdict": str(given.verdict), "reason": given.reason}
     out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
     out |= {

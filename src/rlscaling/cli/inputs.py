@@ -12,7 +12,7 @@ from typing import Any
 
 from rlscaling.errors import RLScalingError
 from rlscaling.fit import fit_trace, refit
-from rlscaling.readers import ReadOptions, _expand, _parts, _unique_names
+from rlscaling.readers import ReadOptions, expand, parts_of, unique_names
 from rlscaling.results import SigmoidFit
 from rlscaling.saved import is_saved_fit, load_fit
 from rlscaling.selection import resolve_options
@@ -76,7 +76,7 @@ def find_runs(args: argparse.Namespace) -> list[Run]:
                     continue
                 seen.add(resolved)
             entries.append(entry)
-    names = iter(_unique_names([entry for entry in entries if isinstance(entry, tuple)]))
+    names = iter(unique_names([entry for entry in entries if isinstance(entry, tuple)]))
     runs: list[Run] = []
     for entry in entries:
         runs += [entry] if isinstance(entry, Run) else _read(entry[1], next(names), reading, tuple(given))
@@ -94,7 +94,7 @@ def _files(item: str) -> list[Run | tuple[Path, Path]]:
     found: list[Run | tuple[Path, Path]] = []
     for match in matches:
         try:
-            found += _expand(match)
+            found += expand(match)
         except (RLScalingError, OSError) as error:
             found.append(Run(match, error=_said(error)))
     return found
@@ -108,7 +108,7 @@ def _read(file: Path, name: str, reading: ReadOptions, given: tuple[str, ...]) -
                 print(f"rlscaling: {name}: a saved fit; {options} has no effect on it", file=sys.stderr)
             fit = load_fit(file)
             return [Run(fit.name or name, fit)]
-        parts = _parts(file, reading)
+        parts = parts_of(file, reading)
     except (RLScalingError, OSError) as error:
         return [Run(name, error=_said(error))]
     runs = []

@@ -149,7 +149,7 @@ def read_trace(
         drop_missing=drop_missing,
     )
     file = _find_file(Path(path))
-    parts = _parts(file, options)
+    parts = parts_of(file, options)
     if len(parts) > 1:
         raise TraceError(
             f"{file.name} holds {len(parts)} runs or domains: {', '.join(list(parts)[:20])}; choose with "
@@ -185,17 +185,17 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise TraceError("no files were given; name at least one")
-    found = {file.resolve(): (path, file) for item in given for path, file in _expand(item)}
-    names = _unique_names(list(found.values()))
+    found = {file.resolve(): (path, file) for item in given for path, file in expand(item)}
+    names = unique_names(list(found.values()))
     traces = {}
     for name, (_, file) in zip(names, found.values(), strict=True):
-        for label, build in _parts(file, wanted).items():
+        for label, build in parts_of(file, wanted).items():
             key = f"{name}:{label}" if label else name
             traces[key] = dataclasses.replace(build(), name=key)
     return traces
 
 
-def _parts(file: Path, options: ReadOptions) -> Parts:
+def parts_of(file: Path, options: ReadOptions) -> Parts:
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -205,7 +205,7 @@ def _parts(file: Path, options: ReadOptions) -> Parts:
     return next(reader for reader in READERS if reader.matches(file, data)).parts(file, data, options)
 
 
-def _expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
+def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
     """Return (what to name it by, the file) for each file that a path or a glob stands for."""
     path = Path(item)
     if path.exists() or not glob.has_magic(os.fspath(item)):
@@ -229,7 +229,7 @@ def _find_file(path: Path) -> Path:
     if not path.exists():
         there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = nearest(path.name, there) or ("" if there else f"; there is no folder {path.parent} with files either")
-        raise TraceError(f"no such file: {path}{hint}; check the path")
+        raise TraceError(f"no such file: {path}{hint or '; check the path'}")
     return path
 
 
@@ -237,7 +237,7 @@ def _stem(path: Path, file: Path) -> str:
     return path.resolve().name if path.is_dir() else file.stem
 
 
-def _unique_names(files: list[tuple[Path, Path]]) -> list[str]:
+def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
     """Return the stems, each with as many parent folders as tell it from the others."""
     names = [_stem(path, file) for path, file in files]
     parents = [list(path.resolve().parents) for path, _ in files]

@@ -22,6 +22,7 @@ import _common as common
 import statistics
 import sys
 import warnings
+from dataclasses import replace
 
 import lmfit
 import numpy as np
@@ -70,13 +71,13 @@ class Run:
         return fit_sigmoid(self.C, self.y)
 
     def one_fit(self) -> object:
-        return solve(self.fixed, self.fixed_y, n_starts=N_STARTS)
+        return solve(replace(self.fixed), self.fixed_y, n_starts=N_STARTS)  # a new problem: nothing is kept from before
 
     def one_fit_anchored(self) -> object:
-        return solve(self.problem, np.append(self.fixed_y, self.y[0]), n_starts=N_STARTS)
+        return solve(replace(self.problem), np.append(self.fixed_y, self.y[0]), n_starts=N_STARTS)
 
     def projected_grid(self) -> object:
-        return fit_on_grid(self.fixed, self.fixed_y, self.grid)
+        return fit_on_grid(replace(self.fixed), self.fixed_y, self.grid)
 
     # --- theirs
 

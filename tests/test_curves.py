@@ -36,7 +36,7 @@ def test_sigmoid_is_equation_1(params):
 
 @pytest.mark.parametrize("params", ROWS.values(), ids=ROWS)
 def test_limits_half_gain_and_monotone(params):
-    A, B, C_mid, R0 = params
+    A, _B, C_mid, R0 = params
     assert sigmoid(0.0, *params) == R0
     assert sigmoid(np.inf, *params) == A
     assert sigmoid(1e24, *params) == pytest.approx(A, abs=1e-12)

@@ -21,7 +21,10 @@ def literal_loop(C, y, grid):
     best = (np.inf, None)
     for A in grid.A:
         for C_mid in grid.C_mid:
-            law = lambda C, B: R0 + (A - R0) / (1.0 + (C_mid / C) ** B)  # noqa: B023
+
+            def law(C, B):
+                return R0 + (A - R0) / (1.0 + (C_mid / C) ** B)  # noqa: B023
+
             try:
                 (B,), _ = curve_fit(law, C, y, p0=[1.0], ftol=1e-13, xtol=1e-13, gtol=1e-13)
             except RuntimeError:  # no convergence: the paper's loop has no such cell

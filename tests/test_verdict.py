@@ -82,7 +82,7 @@ def test_grade_follows_the_half_width():
     assert grade(0.40, 0.66, 1.0) is Verdict.NOT_IDENTIFIED
     # an interval that reaches A_max and is wider than 0.05 in all tells nothing
     assert grade(0.93, 1.0, 1.0) is Verdict.NOT_IDENTIFIED
-    assert grade(0.96, 1.0, 1.0) is Verdict.IDENTIFIED
+    assert grade(0.961, 1.0, 1.0) is Verdict.IDENTIFIED
     assert grade(0.93, 0.9999, 1.0) is Verdict.APPROXIMATE
     # unbounded scores are measured by their range
     assert grade(591.0, 630.0, math.inf, scale=1000.0) is Verdict.IDENTIFIED

@@ -222,7 +222,7 @@ def _fit_series(
         params=params, covariance=covariance, ssr=ssr, residual=residual, R0_source=_r0_source(problem, anchor),
         verdict=judgement.verdict, reason=judgement.reason, data=data, options=options,
         confidence_interval=judgement.confidence_interval, robust_error=judgement.robust_error,
-        compute_needed=judgement.compute_needed, at_bound=at_bound, notes=(*data.notes, *more),
+        compute_needed=judgement.compute_needed, at_bound=at_bound, notes=(*data.notes, *more), model=model,
     )  # fmt: skip
 
 
@@ -256,6 +256,8 @@ def _pick(column: Array | None, used: Mask) -> Array | None:
 
 def model_of(fit: SigmoidFit) -> FittedModel:
     """Return the fitted model behind a result, for resampling it."""
+    if isinstance(fit.model, FittedModel):
+        return fit.model
     return fit_model(*build(fit.data, fit.options))
 
 

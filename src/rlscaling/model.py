@@ -12,8 +12,9 @@ from rlscaling.noise import NoisePosterior, noise_posterior, spacing_ratio
 from rlscaling.problem import Problem
 from rlscaling.varpro import solve
 
-N_STARTS = 4
-LOG_B_CENTRE, LOG_B_SD = float(np.log(1.6)), 0.5  # of the curve that replicates are drawn around
+N_STARTS = 8  # basins followed by the fit that counts
+LOG_B_SD = 0.5  # of the weak prior on log B for the curve that replicates are drawn around
+ROUGH_RTOL = 1e-6  # of a first fit that only gives the size of the noise
 SIGMA_FLOOR = 0.1  # of R0_se: with next to no degrees of freedom left the first fit says "no noise"
 
 
@@ -143,31 +144,36 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
     neighbours counts for less than an independent one. The weight is then held.
     """
     ratio = spacing_ratio(series.position)
-    free = _least_squares(problem, series.y, None)
-    noise = _noise(problem, len(series), free, _scaled_residual(series, free), ratio)
-    sigma = noise.sd_long_run
-    params = free
+    sigma = None
     if anchor is not None:
-        sigma = max(sigma, SIGMA_FLOOR * anchor.standard_error)
+        (rough,) = _least_squares(problem, series.y, n_starts=1, rtol=ROUGH_RTOL)
+        sigma = max(_long_run_sd(problem, series, rough, ratio), SIGMA_FLOOR * anchor.standard_error)
         problem = replace(
             problem,
             compute=np.append(problem.compute, anchor.compute),
             weights=np.append(problem.weights, (sigma / anchor.standard_error) ** 2),
         )
-        params = _least_squares(problem, series.y, anchor)
-    centre = params
-    if problem.B_bounds[0] < problem.B_bounds[1]:
-        prior = (LOG_B_CENTRE, (sigma / LOG_B_SD) ** 2)
-        centre = _least_squares(replace(problem, log_B_prior=prior), series.y, anchor)
+    y = series.y if anchor is None else np.append(series.y, anchor.value)
+    if sigma is None:
+        (params,) = _least_squares(problem, y)
+        sigma = _long_run_sd(problem, series, params, ratio)
+        (centre,) = _least_squares(problem, y, np.array([(sigma / LOG_B_SD) ** 2]))
+    else:
+        params, centre = _least_squares(problem, y, np.array([0.0, (sigma / LOG_B_SD) ** 2]))
+    if problem.B_bounds[0] == problem.B_bounds[1]:
+        centre = params
     return FittedModel(problem, series, params, centre, anchor)
 
 
-def _scaled_residual(series: Series, params: Params) -> Array:
-    return np.asarray((series.y - sigmoid(series.compute, *params)) * np.sqrt(series.weights))
+def _long_run_sd(problem: Problem, series: Series, params: Params, ratio: Array) -> float:
+    residual = (series.y - sigmoid(series.compute, *params)) * np.sqrt(series.weights)
+    return _noise(problem, len(series), params, residual, ratio).sd_long_run
 
 
-def _least_squares(problem: Problem, y: Array, anchor: Anchor | None) -> Params:
-    row = y if anchor is None else np.append(y, anchor.value)
-    found = solve(problem, row[None, :], n_starts=N_STARTS)
-    A, B, C_mid, R0 = found.draws()[0].tolist()
-    return A, B, C_mid, R0
+def _least_squares(
+    problem: Problem, y: Array, prior: Array | None = None, n_starts: int = N_STARTS, rtol: float = 1e-11
+) -> list[Params]:
+    """Fit ``y``, with ``prior`` once for each of its strengths."""
+    Y = np.tile(y, (1 if prior is None else len(prior), 1))
+    found = solve(problem, Y, n_starts=n_starts, rtol=rtol, prior=prior)
+    return [(A, B, C_mid, R0) for A, B, C_mid, R0 in found.draws().tolist()]

@@ -54,17 +54,16 @@ def fit_on_grid(problem: Problem, y: Array, grid: GridSpec) -> GridFit:
     x = np.where(problem.compute > 0, problem.xc, -np.inf)[None, :] - (np.log(C_mid) - problem.centre)[:, None]
     log_b = np.linspace(*problem.u_bounds, N_LOG_B)
     d = y - R0
-    total = float(d @ (w * d))
-    ssr = np.empty((len(C_mid), len(log_b), len(A)))
-    for k, u in enumerate(log_b):
-        S = logistic(np.exp(u) * x)
-        sy, ss = S @ (w * d), (S * S) @ w
-        gain = A - R0
-        ssr[:, k] = total - 2.0 * np.outer(sy, gain) + np.outer(ss, gain**2)
-    best_b = ssr.argmin(axis=1)  # (C_mid, A)
-    cells = np.argsort(ssr.min(axis=1), axis=None, kind="stable")[:N_POLISHED]
-    i, j = np.unravel_index(cells, best_b.shape)
-    u, polished = _polish(problem, x[i], d, A[j] - R0, log_b[best_b[i, j]])
+    gain = A - R0
+    by_gain = np.stack([-2.0 * gain, gain * gain])
+    S = logistic(np.exp(log_b)[:, None, None] * x)  # (B, C_mid, n)
+    sums = np.stack([S @ (w * d), (S * S) @ w], axis=2)
+    ssr = sums @ by_gain  # (B, C_mid, A), without the common total
+    lowest = ssr.min(axis=0)
+    n = min(N_POLISHED, lowest.size)
+    cells = np.argpartition(lowest, n - 1, axis=None)[:n]
+    i, j = np.unravel_index(np.sort(cells), lowest.shape)
+    u, polished = _polish(problem, x[i], d, gain[j], log_b[ssr[:, i, j].argmin(axis=0)])
     winner = int(np.argmin(polished))
     params = (float(A[j[winner]]), float(np.exp(u[winner])), float(C_mid[i[winner]]), float(R0))
     residual = y - sigmoid(problem.compute, *params)
@@ -77,21 +76,36 @@ def _polish(problem: Problem, x: Array, d: Array, gain: Array, u: Array) -> tupl
     """Minimise the sum of squares of each cell over ``u = log B``; return u and the sum of squares."""
     w, (low, high) = problem.weights, problem.u_bounds
     finite_x = np.where(np.isfinite(x), x, 0.0)
+    c = gain[:, None]
 
     def evaluate(u: Array) -> tuple[Array, Array, Array]:
-        s = logistic(np.exp(u)[:, None] * x)
-        r = d - gain[:, None] * s
-        slope = gain[:, None] * s * (1.0 - s) * finite_x * np.exp(u)[:, None]
-        return np.asarray((r * r) @ w), r, slope
+        """Return the sum of squares, and gradient and curvature by u (without the factor B of the slope)."""
+        s = np.multiply(x, -np.exp(u)[:, None])
+        np.exp(s, out=s)
+        s += 1.0
+        np.reciprocal(s, out=s)
+        slope = 1.0 - s
+        slope *= s
+        slope *= finite_x
+        s *= c
+        np.subtract(d, s, out=s)
+        ssr = (s * s) @ w
+        s *= slope
+        slope *= slope
+        return ssr, s @ w, slope @ w
 
-    ssr, r, slope = evaluate(u)
-    damping = np.ones(len(u))
-    for _ in range(N_STEPS):
-        step = ((slope * r) @ w) / np.maximum((slope * slope) @ w, 1e-300)
-        trial = np.clip(u + damping * np.clip(step, -0.5, 0.5), low, high)
-        new, new_r, new_slope = evaluate(trial)
-        better = new <= ssr
-        damping = np.where(better, np.minimum(damping * 2.0, 1.0), damping * 0.25)
-        u, ssr = np.where(better, trial, u), np.where(better, new, ssr)
-        r, slope = np.where(better[:, None], new_r, r), np.where(better[:, None], new_slope, slope)
+    with np.errstate(over="ignore"):
+        ssr, g, h = evaluate(u)
+        damping = np.ones(len(u))
+        for _ in range(N_STEPS):
+            step = g / np.maximum(gain * np.exp(u) * h, 1e-300)
+            trial = np.minimum(np.maximum(u + damping * np.minimum(np.maximum(step, -0.5), 0.5), low), high)
+            new, new_g, new_h = evaluate(trial)
+            better = new <= ssr
+            damping = np.where(better, np.minimum(damping * 2.0, 1.0), damping * 0.25)
+            moved = np.abs(trial - u).max()
+            u, ssr = np.where(better, trial, u), np.where(better, new, ssr)
+            g, h = np.where(better, new_g, g), np.where(better, new_h, h)
+            if moved < 1e-10:
+                break
     return u, ssr

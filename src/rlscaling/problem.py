@@ -9,6 +9,8 @@ import numpy as np
 
 from rlscaling.curves import Array, log_compute
 
+LOG_B_CENTRE = float(np.log(1.6))  # of the weak prior on log B: Table 1 of ScaleRL spans 1.09 to 2.44
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -26,8 +28,6 @@ class Problem:
         Bounds; both infinite means unbounded scores, where ``A < R0`` is legal too.
     B_bounds : tuple of float
         Bounds on B; equal bounds fix it.
-    log_B_prior : tuple of float, optional
-        ``(mean, strength)`` of a penalty ``strength (log B - mean)^2`` added to the sum of squares.
     """
 
     compute: Array
@@ -37,7 +37,6 @@ class Problem:
     R0_min: float = 0.0
     A_max: float = 1.0
     B_bounds: tuple[float, float] = (0.1, 10.0)
-    log_B_prior: tuple[float, float] | None = None
 
     @property
     def ordered(self) -> bool:
@@ -70,13 +69,6 @@ class Problem:
         """Bounds on centred log C_mid: a thousand times beyond the data on either side."""
         x = self.xc[self.compute > 0]
         return float(x.min() - np.log(1e3)), float(x.max() + np.log(1e3))
-
-    def penalty(self, u: Array) -> Array | float:
-        """Return what the prior on log B adds to the sum of squares."""
-        if self.log_B_prior is None:
-            return 0.0
-        mean, strength = self.log_B_prior
-        return np.asarray(strength * (u - mean) ** 2)
 
     def eta(self, alpha: Array, u: Array) -> Array:
         """Return ``alpha + B xc``, shape (rows, m)."""

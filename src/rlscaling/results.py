@@ -174,6 +174,8 @@ class SigmoidFit:
         Parameters at a bound of the fit.
     compute_needed : ComputeNeeded or None
         When ``A`` is not identified: how far to run.
+    model
+        The fitted model that replicates are drawn from; rebuilt from the data when a fit is loaded.
     """
 
     params: SigmoidParams
@@ -192,6 +194,7 @@ class SigmoidFit:
     notes: tuple[str, ...] = ()
     name: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    model: Any = field(default=None, repr=False)
 
     @property
     def A(self) -> float:

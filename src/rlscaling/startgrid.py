@@ -6,12 +6,15 @@ one matrix product serves them all.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from rlscaling.curves import Array, Index, Mask, logistic
 from rlscaling.problem import Problem
+
+AtBounds = Callable[[Index, Index], tuple[Mask, Mask]]
 
 GRID_B = 16
 GRID_SPACING = 0.35  # of log C_mid, at most
@@ -33,6 +36,8 @@ class StartGrid:
         self.u = np.repeat(us, len(vs))
         self.alpha = -np.exp(self.u) * np.tile(vs, len(us))
         self.problem = problem
+        self.weights = problem.weights[None, :]  # shared by all series, unless each has its own
+        self._kept: dict[int, tuple[Array, Array]] = {}
         self._block = max(1, MAX_ELEMENTS // len(problem.compute))
 
     def sums(self, WY: Array, W: Array) -> tuple[Array, Array, Array]:
@@ -40,9 +45,19 @@ class StartGrid:
         parts = []
         for start in range(0, len(self.u), self._block):
             S = self._shares(start)
-            parts.append((WY @ S.T, W @ (S * S).T, W @ S.T))
+            parts.append((WY @ S.T, *self._own_sums(S, W, start)))
+        if len(parts) == 1:
+            return parts[0]
         first, second, third = (np.concatenate(p, axis=1) for p in zip(*parts, strict=True))
         return first, second, third
+
+    def _own_sums(self, S: Array, W: Array, start: int) -> tuple[Array, Array]:
+        """Return ``sum w s^2`` and ``sum w s``, kept for weights that all series share."""
+        if W is not self.weights:
+            return W @ (S * S).T, W @ S.T
+        if start not in self._kept:
+            self._kept[start] = W @ (S * S).T, W @ S.T
+        return self._kept[start]
 
     def _shares(self, start: int) -> Array:
         if self._block >= len(self.u):
@@ -55,33 +70,29 @@ class StartGrid:
         return logistic(self.problem.eta(self.alpha, self.u))
 
 
-def grid_scores(problem: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, Mask, Mask]:
-    """Return, per row and cell, the reduction of the sum of squares, and whether R0 or A sits at its bound there."""
-    WY = W * Y
-    sums = (*grid.sums(WY, W), W.sum(axis=1, keepdims=True), WY.sum(axis=1, keepdims=True))
+@lru_cache(maxsize=2)
+def start_grid(problem: Problem) -> StartGrid:
+    """Return the grid of this very problem, kept for the chunks of a bootstrap."""
+    return StartGrid(problem)
+
+
+def grid_scores(problem: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, AtBounds]:
+    """Return the reduction of the sum of squares in each cell.
+
+    Also a function of (rows, cells) that tells whether R0, and A, sit at their bounds there: it is asked for the few
+    cells that are followed only.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         if problem.R0 is None and problem.A is None:
-            return _scores_both_free(problem, *sums)
-        return _scores_one_free(problem, *sums)
+            return _scores_both_free(problem, grid, Y, W)
+        return _scores_one_free(problem, grid, Y, W)
 
 
-Scores = tuple[Array, Mask, Mask]
-
-
-def _scores_both_free(p: Problem, sy: Array, ss: Array, s1: Array, w1: Array, y1: Array) -> Scores:
-    """R0 and A free: regress on the centred share, which is well conditioned; clip the slope to the bounds."""
-    sbar, ybar = s1 / w1, y1 / w1
-    q = ss - w1 * sbar * sbar
-    usable = q > 1e-8 * w1
-    d = (sy - sbar * y1) / q
-    at_R0, at_A = ybar - d * sbar < p.R0_min, ybar + d * (1.0 - sbar) > p.A_max
-    limit = np.minimum((p.A_max - ybar) / (1.0 - sbar), (ybar - p.R0_min) / sbar)
-    dc = np.clip(d, 0.0, np.maximum(limit, 0.0)) if p.ordered else d
-    return np.where(usable, (2.0 * d - dc) * dc * q, -np.inf), at_R0 & p.ordered, at_A
-
-
-def _scores_one_free(p: Problem, sy: Array, ss: Array, s1: Array, w1: Array, y1: Array) -> Scores:
+def _scores_one_free(p: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, AtBounds]:
     """R0 or A fixed (or both): the gain A - R0 is the only coefficient."""
+    WY = W * Y
+    sy, ss, s1 = grid.sums(WY, W)
+    w1, y1 = W.sum(axis=1, keepdims=True), WY.sum(axis=1, keepdims=True)
     fixed = None
     if p.R0 is not None:  # y - R0 = (A - R0) s
         cross, square, limit = sy - p.R0 * s1, ss, p.A_max - p.R0
@@ -95,8 +106,44 @@ def _scores_one_free(p: Problem, sy: Array, ss: Array, s1: Array, w1: Array, y1:
     if p.ordered and fixed is None:
         gain = np.clip(gain, 0.0, limit)
     score = np.where(usable | (fixed is not None), gain * (2.0 * cross - gain * square), -np.inf)
-    never = np.zeros(score.shape, dtype=bool)
-    return (score, never, at_limit) if p.R0 is not None else (score, at_limit, never)
+
+    def at_bounds(row: Index, cell: Index) -> tuple[Mask, Mask]:
+        held = at_limit[row, cell]
+        return (np.zeros_like(held), held) if p.R0 is not None else (held, np.zeros_like(held))
+
+    return score, at_bounds
+
+
+def _scores_both_free(p: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, AtBounds]:
+    """R0 and A free: regress on the centred share, which is well conditioned; clip the slope to the bounds."""
+    w1 = W.sum(axis=1, keepdims=True)
+    ybar = (W * Y).sum(axis=1, keepdims=True) / w1
+    cross, ss, s1 = grid.sums(W * (Y - ybar), W)
+    sbar = s1 / w1
+    q = ss - s1 * sbar
+    empty = ~(q > 1e-8 * w1)
+    q[empty] = 0.0
+    gain = cross * np.where(empty, 0.0, 1.0 / q)
+    if p.ordered:  # the clipped gain, then (2 cross - gain q) gain, in two arrays that stay in the cache
+        spare = np.maximum(p.A_max - ybar, 0.0) * (1.0 / (1.0 - sbar))
+        score = np.minimum(gain, spare)
+        np.multiply(np.maximum(ybar - p.R0_min, 0.0), 1.0 / sbar, out=spare)
+        np.minimum(score, spare, out=score)
+        np.maximum(score, 0.0, out=score)
+        np.multiply(score, q, out=spare)
+        cross *= 2.0
+        cross -= spare
+        score *= cross
+    else:
+        score = gain * cross
+    if empty.any():
+        score[np.broadcast_to(empty, score.shape)] = -np.inf
+
+    def at_bounds(row: Index, cell: Index) -> tuple[Mask, Mask]:
+        share, level, d = sbar[row if len(sbar) > 1 else 0, cell], ybar[row, 0], gain[row, cell]
+        return (level - d * share < p.R0_min) & p.ordered, level + d * (1.0 - share) > p.A_max
+
+    return score, at_bounds
 
 
 def baseline_ssr(problem: Problem, Y: Array, W: Array) -> Array:

@@ -521,7 +521,7 @@ def test_usage_errors(run: Any, argv: tuple[str, ...], message: str) -> None:
         (["empty.csv"], "empty.csv is empty"),
         (["text.csv"], "row 2, column 'pass_rate': 'high' is not a number"),
         (["percent.csv"], "--scale percent"),
-        (["short.csv"], "3 evaluations are too few: a fit needs 5"),
+        (["short.csv"], "2 evaluations besides the one at compute 0"),
         (["small.csv"], "add min_compute=0 (--min-compute 0) to use them all"),
         (["tokens.csv"], "give min_compute= (--min-compute)"),
         (["x" * 300], "File name too long"),

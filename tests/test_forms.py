@@ -138,5 +138,5 @@ def test_bug_an_exponential_far_from_compute_zero_with_a_low_A_max():
 
 def test_printing():
     text = str(fit_power_law(C, power_law(C, 0.6, 0.5, 3.0)))
-    assert text.startswith("power-law: A = 0.6, B = 0.5, D = 3")
+    assert text.startswith("power-law: A = 0.6, B = 0.5, log_D = 1.099")
     assert f"({len(C)} points, SSR" in text

@@ -303,7 +303,7 @@ def test_the_prior_on_log_B_is_the_penalised_minimum():
     p = TABLE1["batch-2048"]
     C = np.linspace(1500, 8000, 25)
     y = noisy(p, C, 8)
-    mean, strength = math.log(1.6), 1e-3
+    mean, strength = math.log(1.6), 1e-3  # problem.LOG_B_CENTRE
 
     def residual(z):
         s = 1 / (1 + np.exp(-np.exp(z[1]) * (np.log(C) - z[2])))
@@ -314,7 +314,8 @@ def test_the_prior_on_log_B_is_the_penalised_minimum():
     theirs = min(
         2 * least_squares(residual, s, bounds=bounds, x_scale="jac", ftol=1e-14, xtol=1e-14).cost for s in starts
     )
-    found, ours = solved(C, y, R0=0.3, log_B_prior=(mean, strength))
+    solution = solve(Problem(C, np.ones(len(C)), R0=0.3), y[None], n_starts=4, prior=np.array([strength]))
+    found, ours = solution.draws()[0], float(solution.ssr[0])
     assert ours == pytest.approx(theirs, rel=1e-8)
     r = y - sigmoid(C, *found)
     assert ours == pytest.approx(float(r @ r) + strength * (math.log(found[1]) - mean) ** 2, rel=1e-9)

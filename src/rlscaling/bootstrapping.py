@@ -74,6 +74,8 @@ def bootstrap(
     """
     check_level(confidence_level)
     _check(fit, scheme, n_resamples, seed_sd)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise FitError(f"n_jobs={n_jobs!r} is not a number of workers: 1, 2, ... or -1 for all cores")
     model = model_of(fit)
     if scheme == "binomial" and model.series.se is None and model.series.n_rollouts is None:
         raise FitError(
@@ -122,7 +124,7 @@ def _check(fit: SigmoidFit, scheme: str, n_resamples: int, seed_sd: float) -> No
         raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join(SCHEMES)}")
     if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
         raise FitError(f"n_resamples={n_resamples!r} must be a whole number of 2 or more; 1000 is usual")
-    if not (np.isfinite(seed_sd) and seed_sd >= 0):
+    if isinstance(seed_sd, bool) or not isinstance(seed_sd, int | float | np.number) or not 0 <= seed_sd < np.inf:
         raise FitError(f"seed_sd={seed_sd!r} must be a finite number of 0 or more")
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
@@ -146,7 +148,7 @@ def _entropy(rng: RngLike) -> int:
 
 def _chunk(model: FittedModel, scheme: str, entropy: int, index: int, size: int) -> Array:
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, index)))
-    return replicates(model, scheme, rng, size)
+    return replicates(model, scheme, rng, CHUNK, refit=size)
 
 
 def _run_chunks(

@@ -81,8 +81,14 @@ def sigmoid_inverse(pass_rate: ArrayLike, A: ArrayLike, B: ArrayLike, C_mid: Arr
 
 def power_law(compute: ArrayLike, A: ArrayLike, B: ArrayLike, D: ArrayLike) -> Array:
     """Return ``A - D / C**B``: the limit of the sigmoid for ``C >> C_mid`` [ScaleRL, A.4]."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(np.asarray(A) - np.exp(np.log(D) - np.asarray(B) * log_compute(compute)))
+    with np.errstate(divide="ignore"):
+        return power_law_of_log(compute, A, B, np.log(D))
+
+
+def power_law_of_log(compute: ArrayLike, A: ArrayLike, B: ArrayLike, log_D: ArrayLike) -> Array:
+    """Return `power_law` from ``log D``: in FLOPs ``D = (A - R) C**B`` can leave the range of numbers."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.asarray(A) - np.exp(np.asarray(log_D) - np.asarray(B) * log_compute(compute)))
 
 
 def exponential(compute: ArrayLike, A: ArrayLike, tau: ArrayLike, R0: ArrayLike) -> Array:
@@ -97,7 +103,7 @@ def log_linear(compute: ArrayLike, intercept: ArrayLike, slope: ArrayLike) -> Ar
 
 
 FORMS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "power-law": (power_law, ("A", "B", "D")),
+    "power-law": (power_law_of_log, ("A", "B", "log_D")),
     "exponential": (exponential, ("A", "tau", "R0")),
     "log-linear": (log_linear, ("intercept", "slope")),
 }

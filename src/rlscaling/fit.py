@@ -16,7 +16,7 @@ from rlscaling.model import Anchor, FittedModel, Series, fit_model
 from rlscaling.paper_grid import GridSpec, fit_on_grid
 from rlscaling.problem import Problem
 from rlscaling.results import FailedFit, FitData, FitOptions, SigmoidFit, SigmoidParams
-from rlscaling.selection import MIN_POINTS, resolve_options, select
+from rlscaling.selection import MIN_POINTS, check_size, resolve_options, select
 from rlscaling.trace import check_series
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge
 
@@ -199,6 +199,7 @@ def _fit_series(
 ) -> SigmoidFit:
     options = resolve_options(given)
     C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    check_size(C, y)
     data, more = select(C, y, weights, options, columns or {})
     problem, series, anchor = build(data, options)
     model = fit_model(problem, series, anchor)
@@ -234,7 +235,7 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor |
     bounded = math.isfinite(options.A_max)
     R0 = options.R0 if isinstance(options.R0, int | float) else None
     anchor = None
-    default_se = R0_SE if bounded else R0_SE_OF_RANGE * max(float(np.ptp(data.pass_rate)), 1e-300)
+    default_se = R0_SE if bounded else R0_SE_OF_RANGE * _spread(data.pass_rate)
     se = options.R0_se if options.R0_se is not None else default_se
     if options.method == "paper-grid":
         R0 = R0 if R0 is not None else float(data.pass_rate[data.anchor])
@@ -248,6 +249,11 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor |
     )  # fmt: skip
     position = C if data.step is None or np.any(np.diff(data.step[used]) <= 0) else data.step[used]
     return problem, Series(C, y, w, position, _pick(data.se, used), _pick(data.n_rollouts, used)), anchor
+
+
+def _spread(scores: Array) -> float:
+    """Return the range of unbounded scores, or their size when they are all alike."""
+    return float(np.ptp(scores)) or float(np.abs(scores).max()) or 1.0
 
 
 def _pick(column: Array | None, used: Mask) -> Array | None:

@@ -70,8 +70,6 @@ def extrapolate(
     """
     budgets = _budgets(fit, compute)
     boot = _bootstrap(fit, bootstrap, rng)
-    if boot.fit.params != fit.params:
-        raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
     draws = _curves(boot.distribution, budgets)
     with_seeds = boot.distribution.copy()
     with_seeds[:, 0] = boot.A_new_run
@@ -88,7 +86,13 @@ def extrapolate(
 
 
 def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike) -> Bootstrap:
-    return given if given is not None else bootstrap(fit, rng=rng)
+    if given is None:
+        return bootstrap(fit, rng=rng)
+    if not isinstance(given, Bootstrap):
+        raise FitError(f"bootstrap= takes the result of bootstrap(fit), not {type(given).__name__}")
+    if given.fit.params != fit.params:
+        raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
+    return given
 
 
 def _budgets(fit: SigmoidFit, compute: ArrayLike | None) -> Array:
@@ -99,7 +103,7 @@ def _budgets(fit: SigmoidFit, compute: ArrayLike | None) -> Array:
                 f"(--extrapolate), e.g. {number(10 * fit.compute_range[1])}"
             )
         compute = DEFAULT_COMPUTE
-    budgets = as_floats(np.atleast_1d(compute) if np.isscalar(compute) else compute, "compute")
+    budgets = as_floats(np.atleast_1d(compute) if np.ndim(compute) == 0 else compute, "compute")
     bad = np.flatnonzero(~(np.isfinite(budgets) & (budgets > 0)))
     if len(bad) or not len(budgets):
         what = f"compute[{bad[0]}] is {budgets[bad[0]]:g}" if len(bad) else "compute is empty"
@@ -152,7 +156,10 @@ def compute_to_reach(
     >>> reach.confidence_interval[0] < reach.compute < reach.confidence_interval[1]
     True
     """
-    target = float(pass_rate)
+    try:
+        target = float(pass_rate)
+    except (TypeError, ValueError):
+        target = np.nan
     if not np.isfinite(target):
         raise FitError(f"pass_rate={pass_rate!r} is not a finite number; give the pass rate to reach, e.g. 0.55")
     boot = _bootstrap(fit, bootstrap, rng)
@@ -168,10 +175,14 @@ def compute_to_reach(
 
 
 def _reach(target: float, A: Array, B: Array, C_mid: Array, R0: Array) -> Array:
-    """Return the compute to reach ``target`` of each curve: 0 at or below R0, inf at or above A."""
+    """Return the compute to reach ``target`` of each curve: 0 where it starts past it, inf where it never comes.
+
+    A falling curve (unbounded scores) reaches a target from above.
+    """
     compute = sigmoid_inverse(target, A, B, C_mid, R0)
-    compute = np.where(target >= A, np.inf, compute)
-    return np.asarray(np.where(target <= R0, 0.0, compute))
+    sign = np.where(A >= R0, 1.0, -1.0)
+    compute = np.where(sign * (target - A) >= 0.0, np.inf, compute)
+    return np.asarray(np.where(sign * (target - R0) <= 0.0, 0.0, compute))
 
 
 @dataclass(frozen=True, eq=False)

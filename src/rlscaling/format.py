@@ -28,7 +28,7 @@ def number(value: float, decimals: int | None = None) -> str:
     """
     if not math.isfinite(value):
         return "inf" if value > 0 else "-inf" if value < 0 else "unknown"
-    if value != 0 and not 1e-5 < abs(value) < 1e7:
+    if abs(value) >= 1e7 or (decimals is None and 0 < abs(value) <= 1e-5):
         return f"{value:.4g}"
     if decimals is None:
         decimals = 0 if value == 0 else max(3 - math.floor(math.log10(abs(value))), -12)
@@ -49,8 +49,9 @@ def plus_minus(value: float, error: float) -> str:
     """
     if not (math.isfinite(error) and error > 0):
         return number(value)
-    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
-        exponent = math.floor(math.log10(abs(value)))
+    size = max(abs(value), error)
+    if size >= 1e7 or size < 1e-4:
+        exponent = math.floor(math.log10(size))
         scale = 10.0**exponent
         return f"({plus_minus(value / scale, error / scale)})e{exponent:+d}"
     decimals = error_decimals(error)

@@ -71,8 +71,9 @@ class PowerLawFit(CurveFit):
 
     @property
     def D(self) -> float:
-        """Distance from the asymptote at C = 1."""
-        return self.params["D"]
+        """Distance from the asymptote at C = 1 (inf where it leaves the range of numbers: see ``params["log_D"]``)."""
+        log_D = self.params["log_D"]
+        return math.exp(log_D) if log_D < 709.0 else math.inf
 
 
 def fit_power_law(
@@ -190,9 +191,8 @@ def _power_law(C: Array, y: Array, A_max: float) -> Fitted:
 
     log_b, A, D = _profile(basis, y, A_max, (math.log(1e-3), math.log(20.0)))
     B = math.exp(log_b)
-    at_bound = ("A",) if A >= A_max else ()
-    with np.errstate(over="ignore"):
-        return {"A": A, "B": B, "D": float(D * np.float64(scale) ** B)}, at_bound
+    log_D = math.log(D) + B * math.log(scale) if D > 0 else -math.inf  # a constant has D = 0
+    return {"A": A, "B": B, "log_D": log_D}, ("A",) if A >= A_max else ()
 
 
 def _exponential(C: Array, y: Array, A_max: float) -> Fitted:
@@ -223,7 +223,7 @@ def _profile(
         D = max(-float(fc @ yc) / square, 0.0) if square > 0 else 0.0
         A = float(y.mean() + D * f.mean())
         if A_max < A:
-            A, D = A_max, max(float(f @ (A_max - y)) / float(f @ f), 0.0)
+            A, D = A_max, max(float(f @ (A_max - y)) / max(float(f @ f), 1e-300), 0.0)
         r = y - A + D * f
         return float(r @ r), A, D
 

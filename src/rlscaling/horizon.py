@@ -73,7 +73,8 @@ def _variance_of_A(information: Array, model: FittedModel) -> Array:
     p = model.problem
     keep = [0, *([1] if p.B_bounds[0] < p.B_bounds[1] else []), 2, *([3] if p.R0 is None else [])]
     M = information[..., keep, :][..., :, keep]
-    scale = np.sqrt(np.maximum(np.einsum("...ii->...i", M), 1e-300))
-    M = M / (scale[..., :, None] * scale[..., None, :]) + 1e-12 * np.eye(len(keep))
-    inverse = np.linalg.inv(M)[..., 0, 0]
-    return np.asarray(np.maximum(inverse, 0.0) / scale[..., 0] ** 2)
+    scale = np.sqrt(np.maximum(np.einsum("...ii->...i", M), 1e-150))
+    with np.errstate(all="ignore"):  # a replicate without any rise has no information on C_mid: its width is infinite
+        M = M / (scale[..., :, None] * scale[..., None, :]) + 1e-12 * np.eye(len(keep))
+        inverse = np.linalg.inv(np.where(np.isfinite(M), M, 0.0) + 1e-12 * np.eye(len(keep)))[..., 0, 0]
+        return np.asarray(np.nan_to_num(np.maximum(inverse, 0.0) / scale[..., 0] ** 2, nan=np.inf))

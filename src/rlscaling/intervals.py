@@ -40,7 +40,10 @@ def check_level(confidence_level: float) -> float:
     FitError
         Otherwise, e.g. for 95 instead of 0.95.
     """
-    level = float(confidence_level)
+    try:
+        level = float(confidence_level)
+    except (TypeError, ValueError):
+        level = math.nan
     if not 0.0 < level < 1.0:
         raise FitError(f"confidence_level={confidence_level!r} is not between 0 and 1; for 95 % give 0.95")
     return level

@@ -14,7 +14,7 @@ import numpy as np
 from rlscaling.curves import Array, Index, Mask
 from rlscaling.problem import LOG_B_CENTRE, Problem
 
-MAX_ITERATIONS = 80
+MAX_ITERATIONS = 400
 RUNAWAY = 0.5  # a free A this share above its bound (or R0 this far below 0) is heading to infinity
 PATIENCE = 6  # iterations before swings are looked for
 POOR_GAIN = 0.25

@@ -15,7 +15,9 @@ from rlscaling.varpro import solve
 N_STARTS = 8  # basins followed by the fit that counts
 LOG_B_SD = 0.5  # of the weak prior on log B for the curve that replicates are drawn around
 ROUGH_RTOL = 1e-6  # of a first fit that only gives the size of the noise
-SIGMA_FLOOR = 0.1  # of R0_se: with next to no degrees of freedom left the first fit says "no noise"
+SIGMA_FLOOR = 0.1  # of R0_se, where next to no degrees of freedom are left and the first fit says "no noise"
+MIN_DOF = 3
+NO_RISE = 1e-6  # of the pass rate: a smaller gain is a constant with rounding noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,12 @@ class FittedModel:
         """Observed minus centre, scaled by the square root of the weights, shape (n,)."""
         return np.asarray((self.series.y - self.centre_curve[: self.n]) * np.sqrt(self.series.weights))
 
+    @property
+    def rises(self) -> bool:
+        """Whether the fitted curve is more than a constant."""
+        A, _, _, R0 = self.params
+        return abs(A - R0) > NO_RISE * max(abs(A), abs(R0), 1e-300)
+
     @cached_property
     def noise(self) -> NoisePosterior:
         """Posterior of the AR(1) noise around the centre."""
@@ -132,6 +140,9 @@ def _noise(problem: Problem, n: int, params: Params, residual: Array, ratio: Arr
     J[:, 2] *= params[2]
     J *= np.sqrt(problem.weights)[:, None]
     given = [problem.A is not None, problem.B_bounds[0] == problem.B_bounds[1], False, problem.R0 is not None]
+    A, _, _, R0 = params
+    if abs(A - R0) <= NO_RISE * max(abs(A), abs(R0), 1e-300):  # a constant has no slope by B and C_mid, only rounding
+        given[1] = given[2] = True
     J = J[:, ~np.array(given)]
     return noise_posterior(residual, J[:n], ratio, J[n:] if len(J) > n else None)
 
@@ -147,7 +158,9 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
     sigma = None
     if anchor is not None:
         (rough,) = _least_squares(problem, series.y, n_starts=1, rtol=ROUGH_RTOL)
-        sigma = max(_long_run_sd(problem, series, rough, ratio), SIGMA_FLOOR * anchor.standard_error)
+        sigma = _long_run_sd(problem, series, rough, ratio)
+        if len(series) - 4 < MIN_DOF:
+            sigma = max(sigma, SIGMA_FLOOR * anchor.standard_error)
         problem = replace(
             problem,
             compute=np.append(problem.compute, anchor.compute),
@@ -171,7 +184,7 @@ def _long_run_sd(problem: Problem, series: Series, params: Params, ratio: Array)
 
 
 def _least_squares(
-    problem: Problem, y: Array, prior: Array | None = None, n_starts: int = N_STARTS, rtol: float = 1e-11
+    problem: Problem, y: Array, prior: Array | None = None, n_starts: int = N_STARTS, rtol: float = 1e-13
 ) -> list[Params]:
     """Fit ``y``, with ``prior`` once for each of its strengths."""
     Y = np.tile(y, (1 if prior is None else len(prior), 1))

@@ -123,7 +123,7 @@ def noise_posterior(residual: Array, jacobian: Array, ratio: Array, prior_rows: 
     residual : array of shape (n,)
         Observed minus fitted.
     jacobian : array of shape (n, k)
-        Derivatives by the fitted parameters; columns of length zero are left out.
+        Derivatives by the fitted parameters; columns of zeros are left out.
     ratio : array of shape (n - 1,)
         From `spacing_ratio`.
     prior_rows : array of shape (j, k), optional
@@ -131,7 +131,7 @@ def noise_posterior(residual: Array, jacobian: Array, ratio: Array, prior_rows: 
         parameters without counting as data.
     """
     size = np.sqrt(np.einsum("ij,ij->j", jacobian, jacobian))
-    keep = size > 1e-12 * max(float(size.max(initial=0.0)), 1e-300)
+    keep = size > 0.0
     J = jacobian[:, keep] / size[keep]
     extra = None if prior_rows is None else prior_rows[:, keep] / size[keep]
     dof = max(len(residual) - J.shape[1] + (0 if extra is None else len(extra)), 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlscaling.curves import Array, logistic, sigmoid
+from rlscaling.errors import FitError
 from rlscaling.problem import Problem
 
 N_LOG_B = 40
@@ -49,7 +50,12 @@ def fit_on_grid(problem: Problem, y: Array, grid: GridSpec) -> GridFit:
     """
     assert problem.R0 is not None, "checked by the caller"
     R0, w = problem.R0, problem.weights
-    keep = grid.A > R0
+    keep = (grid.A > R0) & (grid.A <= problem.A_max)
+    if not keep.any():
+        raise FitError(
+            f"no A of the grid ({grid.A.min():g} to {grid.A.max():g}) lies between R0 = {R0:g} and A_max = "
+            f"{problem.A_max:g}; give grid= with other values"
+        )
     A, C_mid = grid.A[keep], grid.C_mid
     x = np.where(problem.compute > 0, problem.xc, -np.inf)[None, :] - (np.log(C_mid) - problem.centre)[:, None]
     log_b = np.linspace(*problem.u_bounds, N_LOG_B)

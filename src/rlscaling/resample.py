@@ -14,8 +14,12 @@ REFIT_RTOL = 1e-8  # of the sum of squares: far below the width of any interval
 MIN_DISTINCT = 5  # points in a pairs replicate
 
 
-def replicates(model: FittedModel, scheme: str, rng: np.random.Generator, size: int) -> Array:
+def replicates(
+    model: FittedModel, scheme: str, rng: np.random.Generator, size: int, *, refit: int | None = None
+) -> Array:
     """Draw ``size`` data sets by ``scheme``, refit each; return ``A, B, C_mid, R0``, shape (size, 4).
+
+    With ``refit`` only the first so many are refitted and returned: they are the first of the whole.
 
     The anchor is drawn anew around the curve in every replicate, and the refit is joint.
     """
@@ -37,7 +41,7 @@ def replicates(model: FittedModel, scheme: str, rng: np.random.Generator, size: 
         W[:, :n] *= _pair_counts(rng, n, size)
     if model.anchor is not None:
         Y[:, n:] += model.anchor.standard_error * rng.standard_normal((size, 1))
-    return solve(model.problem, Y, W=W, rtol=REFIT_RTOL).draws()
+    return solve(model.problem, Y[:refit], W=None if W is None else W[:refit], rtol=REFIT_RTOL).draws()
 
 
 def _inflated(model: FittedModel) -> Array:

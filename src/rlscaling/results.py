@@ -257,7 +257,8 @@ class SigmoidFit:
         C, R = self.data.compute[self.data.used], self.data.pass_rate[self.data.used]
         inside = (self.R0 < R) & (self.A > R) & (C > 0)
         odds = (R[inside] - self.R0) / (self.A - R[inside])
-        return C[inside], np.exp(self.B * math.log(self.C_mid)) * odds
+        with np.errstate(over="ignore"):
+            return C[inside], np.exp(self.B * math.log(self.C_mid)) * odds
 
     def summary(self) -> str:
         """Return the printed result (the same as ``str(fit)``)."""
@@ -309,7 +310,7 @@ class SigmoidFit:
         out["compute_needed"] = None if needed is None else {k: finite(v) for k, v in asdict(needed).items()}
         out["options"] = _plain(asdict(self.options))
         out["data"] = {f.name: _plain(getattr(self.data, f.name)) for f in fields(FitData)}
-        out["metadata"] = dict(self.metadata)
+        out["metadata"] = _plain(self.metadata)
         return out
 
     @classmethod
@@ -321,6 +322,8 @@ class SigmoidFit:
         FitError
             When ``saved`` is not a saved fit, or was written by a newer version.
         """
+        if not isinstance(saved, Mapping):
+            raise FitError(f"not a saved fit: a {type(saved).__name__}, not an object")
         if saved.get("kind") != SAVED_FIT_KIND:
             raise FitError(f"not a saved fit: 'kind' is {saved.get('kind')!r}, expected {SAVED_FIT_KIND!r}")
         if saved.get("schema_version") != SAVED_FIT_SCHEMA:
@@ -330,7 +333,7 @@ class SigmoidFit:
             )
         try:
             return cls(**_restored(saved))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise FitError(f"the saved fit is damaged ({error}); fit the data again") from error
 
 
@@ -360,12 +363,24 @@ def finite(value: float) -> float | None:
 def _plain(value: Any) -> Any:
     """Return JSON-ready nested values; infinities become None."""
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
     if isinstance(value, Mapping):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return finite(value) if isinstance(value, float) else value
+
+
+def _check_lengths(data: Mapping[str, Any], residual: Any) -> None:
+    """Raise ValueError when the saved arrays do not belong together."""
+    n = len(data["compute"])
+    for name in ("pass_rate", "used", "weights", "se", "n_rollouts", "step"):
+        if data[name] is not None and len(data[name]) != n:
+            raise ValueError(f"{name} has {len(data[name])} values for {n} evaluations")
+    if len(residual) != int(np.sum(data["used"])):
+        raise ValueError(f"residual has {len(residual)} values for {int(np.sum(data['used']))} fitted evaluations")
 
 
 def _infinite(value: float | None) -> float:
@@ -387,8 +402,9 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
     if options["grid"] is not None:
         options["grid"] = tuple(tuple(axis) for axis in options["grid"])
     needed = saved["compute_needed"]
+    _check_lengths(data, saved["residual"])
     return {
-        "params": SigmoidParams(*(saved[name] for name in PARAMETER_NAMES)),
+        "params": SigmoidParams(*(float(saved[name]) for name in PARAMETER_NAMES)),
         "covariance": np.array(saved["covariance"], dtype=float),
         "residual": np.array(saved["residual"], dtype=float),
         "verdict": Verdict(saved["verdict"]),

@@ -273,10 +273,13 @@ def _check_order(C: FloatArray, place: Callable[[int], str], places: str) -> Non
 
 
 def _is_restart(C: FloatArray, i: int) -> bool:
-    """Whether a new run starts at ``i``: back near the beginning, then at least three rising points."""
+    """Whether a new run starts at ``i``: back near the beginning, then at least three rising points.
+
+    A single dip, after which compute goes on where it was, is not a restart.
+    """
     near = C[0] + 0.1 * (C[i - 1] - C[0])
     rising = C[i : i + 3]
-    return bool(C[i] <= near and len(rising) == 3 and np.all(np.diff(rising) > 0))
+    return bool(C[i] <= near and len(rising) == 3 and np.all(np.diff(rising) > 0) and rising[1] < C[i - 1])
 
 
 def likely_scale(y: FloatArray) -> str:

@@ -19,6 +19,7 @@ from rlscaling.trace import COMPUTE_UNITS, as_floats
 MIN_POINTS = 5
 DEFAULT_MIN_COMPUTE = 1500.0  # GPU-hours [ScaleRL, A.5]
 METHODS = ("varpro", "paper-grid")
+SMALLEST = 1e-100
 
 
 def resolve_options(given: Mapping[str, Any]) -> FitOptions:
@@ -45,6 +46,8 @@ def resolve_options(given: Mapping[str, Any]) -> FitOptions:
             )
         o["min_compute"] = DEFAULT_MIN_COMPUTE
     for name in ("R0_se", "A", "B", "A_max", "min_compute", "max_compute"):
+        if name in ("A_max", "max_compute") and name in o and o[name] is None:
+            raise FitError(f"{name}=None is not a number; leave it out, or give inf for no bound")
         if o.get(name) is not None:
             o[name] = _real(o[name], name, allow_infinite=name in ("A_max", "max_compute"))
     o["B_bounds"] = _pair(o.get("B_bounds", (0.1, 10.0)), "B_bounds")
@@ -85,8 +88,8 @@ def _pair(value: Any, name: str) -> tuple[float, float]:
 
 
 def _checked_R0(R0: Any) -> float | str | None:
-    if R0 is None or R0 == "free":
-        return R0  # type: ignore[no-any-return]
+    if R0 is None or (isinstance(R0, str) and R0 == "free"):
+        return R0
     if isinstance(R0, str):
         raise FitError(f'R0={R0!r} is unknown; give a number, "free", or None (anchor on the earliest evaluation)')
     return _real(R0, "R0")
@@ -196,15 +199,39 @@ def _check_paper_R0(o: FitOptions, C: Array, anchor: int | None) -> None:
 
 
 def _too_few(C: Array, n: int, o: FitOptions) -> None:
+    """Raise with the range of the data and the option that would help, if one would."""
     unit = unit_text(o.compute_unit)
+    start = "" if o.R0 is not None else " besides the one at compute 0, which anchors R0,"
+    usable = C[C > 0] if o.R0 is None else C
+    if len(usable) < MIN_POINTS:
+        raise FitError(
+            f"{len(usable)} evaluations{start if len(usable) < len(C) else ''} are too few: a fit needs {MIN_POINTS}; "
+            "evaluate more often or run on"
+        )
     inside = f"the data run from {number(float(C[0]))} to {number(float(C[-1]))} {unit} ({len(C)} evaluations)"
-    if len(C) < MIN_POINTS:
-        raise FitError(f"{len(C)} evaluations are too few: a fit needs {MIN_POINTS}; evaluate more often or run on")
-    enough = C[-MIN_POINTS] if len(C) > MIN_POINTS else 0.0
-    hint = f"add min_compute=0 (--min-compute 0) to use them all, or any cutoff up to {number(float(enough))}"
-    if o.min_compute == 0 or not math.isinf(o.max_compute) or o.exclude:
-        hint = "widen min_compute, max_compute or exclude"
+    hint = "widen min_compute, max_compute or exclude"
+    if o.min_compute > 0 and math.isinf(o.max_compute) and not o.exclude:
+        hint = "add min_compute=0 (--min-compute 0) to use them all"
+        if usable[-MIN_POINTS] > C[0]:
+            hint += f", or a cutoff up to {float(usable[-MIN_POINTS]):.10g}"
     raise FitError(
         f"{n} points between {number(o.min_compute)} and {number(o.max_compute)} {unit} are too few for a fit "
-        f"(5 needed); {inside}; {hint}"
+        f"({MIN_POINTS} needed); {inside}; {hint}"
     )
+
+
+def check_size(C: Array, y: Array) -> None:
+    """Refuse values so large or small that their squares leave the range of numbers.
+
+    Raises
+    ------
+    FitError
+        Naming the value and what to do.
+    """
+    for what, values in (("compute", C), ("pass_rate", y)):
+        size = np.abs(values[values != 0])
+        for value in (size.max(initial=1.0), size.min(initial=1.0)):
+            if not SMALLEST <= value <= 1.0 / SMALLEST and (what == "compute" or value > 1.0):
+                raise FitError(
+                    f"{what} holds {value:g}, outside {SMALLEST:g} to {1.0 / SMALLEST:g}; divide it by a constant first"
+                )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
 from rlscaling.curves import Array, logistic, sigmoid_jacobian
-from rlscaling.model import FittedModel
+from rlscaling.model import FittedModel, Series
 from rlscaling.noise import RHO_GRID, noise_posterior, whiten
 
 OUTLIER_SD = 6.0
 MIN_DOF_FOR_OUTLIERS = 6
+MIN_LATE_POINTS = 8
+MAX_SHAPE_POINTS = 1000
 SEED = 251013787
 QUICK_NULL, FULL_NULL = 200, 400
 
@@ -19,7 +23,9 @@ def _whitened(model: FittedModel) -> tuple[Array, Array]:
     """Return residuals of the fit, whitened at the mean correlation, and their leverages."""
     root = np.sqrt(model.series.weights)
     J = sigmoid_jacobian(model.series.compute, *model.params) * root[:, None]
-    J /= np.maximum(np.sqrt(np.einsum("ij,ij->j", J, J)), 1e-300)
+    J[:, 2] *= model.params[2]  # by log C_mid
+    size = np.sqrt(np.einsum("ij,ij->j", J, J))
+    J = J[:, size > 1e-6 * size.max()] / size[size > 1e-6 * size.max()]
     rho = model.noise.rho_mean
     z = whiten(model.residual * root, rho, model.ratio)
     Q = np.linalg.qr(whiten(J, rho, model.ratio))[0]
@@ -90,6 +96,40 @@ def falling_p_value(model: FittedModel) -> float:
     return p
 
 
+def late_third(model: FittedModel) -> FittedModel | None:
+    """Return the last third of a run as a model of its own, where it has 8 points or more."""
+    n = model.n // 3
+    if n < MIN_LATE_POINTS:
+        return None
+    series = model.series
+    late = replace(
+        series, compute=series.compute[-n:], y=series.y[-n:], weights=series.weights[-n:], position=series.position[-n:]
+    )
+    return replace(model, series=late)
+
+
+def _thinned(model: FittedModel) -> FittedModel:
+    """Return the run with neighbours averaged down to about a thousand points: enough to see a rise."""
+    series, n = model.series, model.n
+    if n <= MAX_SHAPE_POINTS:
+        return model
+    starts = np.arange(0, n, -(-n // MAX_SHAPE_POINTS))
+    total = np.add.reduceat(series.weights, starts)
+
+    def mean(a: Array) -> Array:
+        return np.asarray(np.add.reduceat(series.weights * a, starts) / total)
+
+    compute, weights = mean(series.compute), total / total.mean()
+    thin = Series(compute, mean(series.y), weights, mean(series.position))
+    scale = model.problem.weights[n:] / float(np.mean(total))
+    problem = replace(
+        model.problem,
+        compute=np.append(compute, model.problem.compute[n:]),
+        weights=np.append(weights, scale),
+    )
+    return replace(model, series=thin, problem=problem)
+
+
 def flat_p_value(model: FittedModel) -> float:
     """Return the p-value of a constant pass rate against a rising sigmoid, by simulation.
 
@@ -98,6 +138,7 @@ def flat_p_value(model: FittedModel) -> float:
     is settled by the share of the variation that the curve takes; a close case by the likelihood ratio, correlation
     refitted on either side, which can tell a rise from a wander.
     """
+    model = _thinned(model)
     series, n = model.series, model.n
     y = series.y if model.anchor is None else np.append(series.y, model.anchor.value)
     w = model.problem.weights

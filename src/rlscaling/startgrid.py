@@ -7,11 +7,12 @@ one matrix product serves them all.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from rlscaling.curves import Array, Index, Mask, logistic
+from rlscaling.curves import Array, Index, Mask, log_compute, logistic
 from rlscaling.problem import Problem
 
 AtBounds = Callable[[Index, Index], tuple[Mask, Mask]]
@@ -19,13 +20,45 @@ AtBounds = Callable[[Index, Index], tuple[Mask, Mask]]
 GRID_B = 16
 GRID_SPACING = 0.35  # of log C_mid, at most
 PROMISING = 3.0  # a second basin is followed when its cell is within this factor of the best cell's SSR
+MAX_GRID_POINTS = 2000
 MAX_ELEMENTS = 4_000_000  # cells x points held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Binned:
+    """A long problem with neighbours merged: enough to find the basin, not to fit."""
+
+    problem: Problem
+    starts: Index
+
+    @classmethod
+    def of(cls, problem: Problem) -> Binned | None:
+        """Return the binned problem, or None for one short enough."""
+        C = problem.compute
+        if len(C) <= MAX_GRID_POINTS:
+            return None
+        forced = np.concatenate([[True], (C[1:] <= C[:-1]) | (C[:-1] == 0)])  # an anchor, or compute 0, stays alone
+        starts = np.flatnonzero(forced | (np.arange(len(C)) % -(-len(C) // MAX_GRID_POINTS) == 0))
+        weights = np.add.reduceat(problem.weights, starts)
+        x = np.where(C > 0, log_compute(C), 0.0)
+        mean_x = np.add.reduceat(problem.weights * x, starts) / weights
+        compute = np.where(C[starts] > 0, np.exp(mean_x), 0.0)
+        return cls(replace(problem, compute=compute, weights=weights), starts)
+
+    def series(self, Y: Array, W: Array) -> tuple[Array, Array]:
+        """Return weighted means and total weights of series (rows, m)."""
+        total = np.add.reduceat(W, self.starts, axis=1)
+        mean = np.add.reduceat(W * Y, self.starts, axis=1) / np.where(total > 0, total, 1.0)
+        return mean, total
 
 
 class StartGrid:
     """Cells of (log B, log C_mid) and the curve share ``s`` in each, computed once for all blocks."""
 
     def __init__(self, problem: Problem) -> None:
+        self.weights = problem.weights[None, :]  # shared by all series, unless each has its own
+        self.binned = Binned.of(problem)
+        self.problem = problem if self.binned is None else self.binned.problem
         x = problem.xc[problem.compute > 0]
         lo, hi = x.min() - np.log(10.0), x.max() + np.log(50.0)
         n_mid = int(np.clip(np.ceil((hi - lo) / GRID_SPACING), 28, 200))
@@ -34,11 +67,19 @@ class StartGrid:
         vs = np.linspace(lo, hi, n_mid)
         self.shape = (len(us), len(vs))
         self.u = np.repeat(us, len(vs))
-        self.alpha = -np.exp(self.u) * np.tile(vs, len(us))
-        self.problem = problem
-        self.weights = problem.weights[None, :]  # shared by all series, unless each has its own
+        self.alpha = -np.exp(self.u) * np.tile(vs, len(us))  # in the coordinates of the problem itself
+        self.shift = np.exp(self.u) * (self.problem.centre - problem.centre)  # to those of the binned one
         self._kept: dict[int, tuple[Array, Array]] = {}
-        self._block = max(1, MAX_ELEMENTS // len(problem.compute))
+        self._own = self.weights if self.binned is None else self.binned.series(self.weights, self.weights)[1]
+        self._block = max(1, MAX_ELEMENTS // len(self.problem.compute))
+
+    def view(self, Y: Array, W: Array) -> tuple[Array, Array]:
+        """Return series and weights as the grid sees them: binned where they are long."""
+        if self.binned is None:
+            return Y, W
+        shared = W is self.weights
+        mean, total = self.binned.series(Y, W)
+        return mean, self._own if shared else total
 
     def sums(self, WY: Array, W: Array) -> tuple[Array, Array, Array]:
         """Return ``sum w s y``, ``sum w s^2`` and ``sum w s`` for each row and cell."""
@@ -53,7 +94,7 @@ class StartGrid:
 
     def _own_sums(self, S: Array, W: Array, start: int) -> tuple[Array, Array]:
         """Return ``sum w s^2`` and ``sum w s``, kept for weights that all series share."""
-        if W is not self.weights:
+        if W is not self._own:
             return W @ (S * S).T, W @ S.T
         if start not in self._kept:
             self._kept[start] = W @ (S * S).T, W @ S.T
@@ -63,11 +104,11 @@ class StartGrid:
         if self._block >= len(self.u):
             return self._all_shares
         cells = slice(start, start + self._block)
-        return logistic(self.problem.eta(self.alpha[cells], self.u[cells]))
+        return logistic(self.problem.eta((self.alpha + self.shift)[cells], self.u[cells]))
 
     @cached_property
     def _all_shares(self) -> Array:
-        return logistic(self.problem.eta(self.alpha, self.u))
+        return logistic(self.problem.eta(self.alpha + self.shift, self.u))
 
 
 @lru_cache(maxsize=2)
@@ -166,15 +207,15 @@ def pick_cells(score: Array, shape: tuple[int, int], n_starts: int, constant_ssr
     if n_starts == 1:
         return best
     cube = score.reshape(-1, *shape)
-    padded = np.pad(cube, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    padded = np.full((len(cube), shape[0] + 2, shape[1] + 2), -np.inf)
+    padded[:, 1:-1, 1:-1] = cube
     peak = np.ones(cube.shape, dtype=bool)
-    for di in (-1, 0, 1):
-        for dj in (-1, 0, 1):
-            view = padded[:, 1 + di : 1 + di + shape[0], 1 + dj : 1 + dj + shape[1]]
-            peak &= cube >= view
+    for di in range(3):
+        for dj in range(3):
+            peak &= cube >= padded[:, di : di + shape[0], dj : dj + shape[1]]
     ranked = np.where(peak.reshape(len(score), -1), score, -np.inf)
     cells = np.argsort(-ranked, axis=1, kind="stable")[:, :n_starts]
     ssr = constant_ssr[:, None] - np.take_along_axis(ranked, cells, axis=1)
     promising = ssr <= PROMISING * ssr[:, :1]
     cells = np.where(promising, cells, best)
-    return np.asarray(cells[:, : int(promising.sum(axis=1).max())])
+    return np.asarray(cells[:, : max(1, int(promising.sum(axis=1).max()))])

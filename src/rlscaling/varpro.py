@@ -11,7 +11,7 @@ Nothing here knows about files, verdicts or intervals: arrays in, arrays out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,6 +73,8 @@ def solve(
     Solution
     """
     Y = np.atleast_2d(np.ascontiguousarray(Y, dtype=float))
+    problem, scale = _scaled(problem, Y)
+    Y, prior = Y / scale, None if prior is None else prior / scale**2
     grid = start_grid(problem)
     n_rows = max(1, min(MAX_BLOCK_ROWS, BLOCK_ELEMENTS // Y.shape[1]))
     parts = []
@@ -81,8 +83,20 @@ def solve(
         series = _Series(Y[rows], grid.weights if W is None else W[rows], None if prior is None else prior[rows])
         parts.append(_solve_block(problem, grid, series, n_starts, rtol))
     alpha, u, R0, A, ssr = np.concatenate(parts, axis=1)
-    B = np.exp(u)
-    return Solution(A=A, B=B, C_mid=np.exp(problem.centre - alpha / B), R0=R0, ssr=ssr)
+    B = np.clip(np.exp(u), *problem.B_bounds)
+    if problem.ordered:  # rounding may leave the bounds by a hair
+        A, R0 = np.minimum(A, problem.A_max), np.maximum(R0, problem.R0_min)
+    return Solution(A=A * scale, B=B, C_mid=np.exp(problem.centre - alpha / B), R0=R0 * scale, ssr=ssr * scale**2)
+
+
+def _scaled(problem: Problem, Y: Array) -> tuple[Problem, float]:
+    """Return the problem for ``Y / scale``: unbounded scores of any size are brought near 1 by a power of two."""
+    size = float(np.abs(Y).max(initial=0.0))
+    if problem.ordered or size == 0.0 or 0.1 < size < 10.0:
+        return problem, 1.0
+    scale = 2.0 ** round(np.log2(size))
+    R0, A = (None if value is None else value / scale for value in (problem.R0, problem.A))
+    return replace(problem, R0=R0, A=A, A_max=problem.A_max / scale), scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +137,16 @@ def _starts(problem: Problem, grid: StartGrid, series: _Series, n_starts: int) -
     parts = []
     for start in range(0, len(series), GRID_ROWS):
         some = series.rows(slice(start, start + GRID_ROWS))
-        score, at_bounds = grid_scores(problem, grid, some.Y, some.W)
+        Y, W = grid.view(some.Y, some.W)
+        score, at_bounds = grid_scores(problem, grid, Y, W)
         if some.prior is not None:
             score -= some.prior[:, None] * (grid.u - LOG_B_CENTRE) ** 2
-        cells = pick_cells(score, grid.shape, n_starts, baseline_ssr(problem, some.Y, some.W))
+        cells = pick_cells(score, grid.shape, n_starts, baseline_ssr(problem, Y, W))
         parts.append((cells, *at_bounds(np.arange(len(cells))[:, None], cells)))
     width = max(cells.shape[1] for cells, *_ in parts)
 
     # where a part has fewer starts its last one is repeated
-    wide = [[np.pad(a, ((0, 0), (0, width - a.shape[1])), mode="edge") for a in part] for part in parts]
+    wide = [[a[:, np.minimum(np.arange(width), a.shape[1] - 1)] for a in part] for part in parts]
     cells, hold_R0, hold_A = (np.concatenate(column) for column in zip(*wide, strict=True))
     return cells, hold_R0, hold_A
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlscaling.curves import PARAMETER_NAMES, Array
-from rlscaling.format import number, robust_error
-from rlscaling.horizon import compute_needed
+from rlscaling.format import error_decimals, number, robust_error
+from rlscaling.horizon import Z95, compute_needed
 from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
 from rlscaling.resample import replicates
 from rlscaling.results import ComputeNeeded, Verdict
-from rlscaling.shape import falling_p_value, flat_p_value, outlier_points, residual_tests
+from rlscaling.shape import falling_p_value, flat_p_value, late_third, outlier_points, residual_tests
 
 N_REPLICATES = 200
 SEED = 251013786  # fixed, so that a fit has one verdict: the paper's arXiv number
 MIN_POINTS_FOR_INTERVAL = 7
 HALF_WIDTHS = {Verdict.IDENTIFIED: 0.02, Verdict.APPROXIMATE: 0.05, Verdict.WEAK: 0.10}
 AT_CEILING_WIDTH = 0.05  # an interval that reaches A_max and is wider than this says nothing about A
-P_FLAT, P_FALLING, P_MISFIT = 0.01, 0.01, 0.001
+P_FLAT, P_FALLING, P_COLLAPSE, P_MISFIT = 0.01, 0.01, 0.0005, 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +108,13 @@ def _ceiling_reason(
     verdict: Verdict, model: FittedModel, ci: tuple[float, float], needed: ComputeNeeded | None, unit: str
 ) -> str:
     low, high = ci
-    decimals = 3 if high - low < 0.1 else 2
+    half_width = 0.5 * (high - low)
+    decimals = min(error_decimals(half_width / Z95), 9) if half_width > 0 else 9
     span = f"95 %: {number(low, decimals)} to {number(high, decimals)}"
     if verdict is Verdict.NOT_IDENTIFIED:
         text = f"these data cannot tell A ({span}; it is at least {number(low, decimals)})"
     else:
-        plus = number(0.5 * (high - low), 3 if high - low < 0.02 else decimals)
-        text = f"A = {number(model.params[0], decimals)}, known to ±{plus} ({span})"
+        text = f"A = {number(model.params[0], decimals)}, known to ±{number(half_width, decimals)} ({span})"
     return text + _needed_text(needed, float(model.series.compute[-1]), unit)
 
 
@@ -136,16 +136,29 @@ def _two_digits(value: float) -> float:
 
 
 def _shape_verdict(model: FittedModel, unit: str) -> Shape:
-    """Return the first of misfit, falling and flat that applies, or None."""
+    """Return the first of misfit, falling and flat that applies, or None.
+
+    A fit without any rise is a constant: there, falling and flat come first, since a constant's residuals say nothing
+    about a sigmoid.
+    """
+    checks = [_misfit, _falling, _flat] if model.rises else [_falling, _flat, _misfit]
+    for check in checks if model.problem.ordered else checks[:1]:
+        found = check(model, unit)
+        if found is not None:
+            return found
+    return None
+
+
+def _misfit(model: FittedModel, unit: str) -> Shape:
     outliers = outlier_points(model)
-    if len(outliers):
-        places = ", ".join(number(float(model.series.compute[i])) for i in outliers[:5])
+    if outliers:
+        places = ", ".join(f"{model.series.compute[i]:.10g}" for i in outliers[:5])
         values = ", ".join(number(float(model.series.y[i])) for i in outliers[:5])
         several = len(outliers) > 1
         return Verdict.MISFIT, (
             f"the {'points' if several else 'point'} at {places} {unit_text(unit)} (pass rate {values}) "
             f"{'lie' if several else 'lies'} more than 6 sd off the curve; look at {'them' if several else 'it'}, "
-            "and leave out with exclude= / --exclude what is an error"
+            "and leave out with exclude= (--exclude LOW:HIGH) what is an error"
         )
     p_ljung_box, p_runs = residual_tests(model)
     if p_ljung_box < P_MISFIT and p_runs < P_MISFIT:
@@ -153,15 +166,25 @@ def _shape_verdict(model: FittedModel, unit: str) -> Shape:
             "the residuals are not noise around a sigmoid "
             f"(Ljung-Box p = {p_ljung_box:.1g}, runs p = {p_runs:.1g}); plot the fit before you use it"
         )
-    if not model.problem.ordered:
-        return None
-    p_falling = falling_p_value(model)
-    if p_falling < P_FALLING:
-        return (
-            Verdict.FALLING,
-            f"the pass rate declines (p = {p_falling:.1g}): no ceiling can be read from this run",
+    return None
+
+
+def _falling(model: FittedModel, unit: str) -> Shape:
+    p = falling_p_value(model)
+    if p < P_FALLING:
+        return Verdict.FALLING, f"the pass rate declines (p = {p:.1g}): no ceiling can be read from this run"
+    late = late_third(model)
+    if late is not None and falling_p_value(late) < P_COLLAPSE:
+        start = float(late.series.compute[0])
+        return Verdict.FALLING, (
+            f"the pass rate declines over the last third, from {number(start)} {unit_text(unit)} on "
+            f"(p = {falling_p_value(late):.1g}); max_compute= (--max-compute {start:.10g}) fits the part before"
         )
-    p_flat = flat_p_value(model)
-    if p_flat > P_FLAT:
-        return Verdict.FLAT, f"no rise beyond the noise (p = {p_flat:.2g} for a constant pass rate)"
+    return None
+
+
+def _flat(model: FittedModel, unit: str) -> Shape:
+    p = flat_p_value(model)
+    if p > P_FLAT:
+        return Verdict.FLAT, f"no rise beyond the noise (p = {p:.2g} for a constant pass rate)"
     return None

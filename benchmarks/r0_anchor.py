@@ -25,7 +25,7 @@ from rlscaling import RLScalingError, fit_sigmoid, read_trace
 from rlscaling.curves import sigmoid
 from simulation import evaluations, truth
 
-CHOICES: tuple[float | str, ...] = (0.005, 0.01, 0.02, 0.03, 0.05, 0.10, "free", "fixed")
+CHOICES: tuple[float | str, ...] = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.10, "free", "fixed")
 SHAPES = ("none", "line 1.5k", "line 3k", "low .75k", "low 1.5k", "low 3k", "bump 1k", "bump 1.5k")
 
 

@@ -358,7 +358,7 @@ def test_the_model_behind_a_fit_is_the_same_model():
     problem, series, anchor = build(fit.data, fit.options)
     assert anchor is not None
     assert anchor.compute == 0.0
-    assert (anchor.value, anchor.standard_error) == (Y[0], 0.02)
+    assert (anchor.value, anchor.standard_error) == (Y[0], 0.015)
     assert len(series) == len(problem.compute) == fit.n_points
 
 

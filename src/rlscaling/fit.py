@@ -23,8 +23,8 @@ from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge
 if TYPE_CHECKING:
     from rlscaling.trace import Trace
 
-R0_SE = 0.02  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
-R0_SE_OF_RANGE = 0.07  # the same for unbounded scores, as a share of their range
+R0_SE = 0.015  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
+R0_SE_OF_RANGE = 0.05  # the same for unbounded scores, as a share of their range
 
 
 def fit_sigmoid(
@@ -66,7 +66,7 @@ def fit_sigmoid(
         as an observation with standard error ``R0_se``; else free. A number fixes it; with ``R0_se`` it is an anchor
         of that error at compute 0.
     R0_se : float, optional
-        How far the anchor may sit off the sigmoid. Default 0.02.
+        How far the anchor may sit off the sigmoid. Default 0.015.
     A, B : float, optional
         Fix a parameter.
     A_max : float

@@ -140,7 +140,7 @@ def _add_fit_options(group: argparse._ArgumentGroup) -> None:
         help="pass rate before RL (default: anchored on the earliest evaluation if before the cutoff, else free)",
     )  # fmt: skip
     group.add_argument(
-        "--R0-se", metavar="X", type=_number, help="how far the anchor may sit off the curve (default: 0.02)"
+        "--R0-se", metavar="X", type=_number, help="how far the anchor may sit off the curve (default: 0.015)"
     )
     group.add_argument("--A", metavar="X", type=_number, help="fix the ceiling (default: fitted)")
     group.add_argument("--B", metavar="X", type=_number, help="fix the exponent (default: fitted)")

@@ -1,6 +1,6 @@
 """Coverage of the 95 % intervals: do they hold the truth in 95 % of simulated runs?
 
-    python benchmarks/coverage.py [--series 400] [--replicates 1000] [--json out.json]
+    python benchmarks/coverage.py [--series 400] [--replicates 500] [--json out.json]
 
 Prints, per cell (row of Table 1 x noise x end of the data), the share of intervals of A, B, C_mid and of R at 2x, 4x,
 12x of the data and at 100k GPU-hours that hold the truth, and the mean width of A's interval against that of the same
@@ -56,7 +56,7 @@ def one(task: tuple[str, str, float, int, int]) -> np.ndarray:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=400)
-    parser.add_argument("--replicates", type=int, default=1000)
+    parser.add_argument("--replicates", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json")
     args = parser.parse_args()

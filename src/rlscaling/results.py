@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.curves import PARAMETER_NAMES, Array, Mask, sigmoid, sigmoid_inverse
+from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError
 from rlscaling.printing import fit_html, fit_text
+from rlscaling.records import FailedFit, FitData, FitOptions, check_lengths, finite, infinite, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+
+__all__ = ["ComputeNeeded", "FailedFit", "FitData", "FitOptions", "SigmoidFit", "SigmoidParams", "Verdict", "finite"]
 
 SAVED_FIT_KIND = "sigmoid-fit"
 SAVED_FIT_SCHEMA = 1
@@ -80,60 +83,6 @@ class SigmoidParams:
     def as_tuple(self) -> tuple[float, float, float, float]:
         """Return ``(A, B, C_mid, R0)``."""
         return self.A, self.B, self.C_mid, self.R0
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How a fit was asked for: enough to repeat it on other data."""
-
-    compute_unit: str = "gpu-hours"
-    R0: float | str | None = None
-    R0_se: float | None = None
-    A: float | None = None
-    B: float | None = None
-    A_max: float = 1.0
-    B_bounds: tuple[float, float] = (0.1, 10.0)
-    min_compute: float = 0.0
-    max_compute: float = math.inf
-    exclude: tuple[tuple[float, float], ...] = ()
-    method: str = "varpro"
-    grid: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # A values, C_mid values of the paper's grid
-
-
-@dataclass(frozen=True, eq=False)
-class FitData:
-    """The series a fit was given, whole, with what was used of it.
-
-    Attributes
-    ----------
-    compute, pass_rate : arrays of shape (n,)
-        All evaluations, left-out ones included.
-    used : boolean array of shape (n,)
-        Evaluations in the fit (the anchor for R0 is not one of them).
-    anchor : int or None
-        Index of the evaluation that anchors R0.
-    weights : array of shape (n,) or None
-        Relative inverse variances.
-    se, n_rollouts : arrays of shape (n,) or None
-        Standard error and number of rollouts of each evaluation, where the trace has them.
-    step : array of shape (n,) or None
-        Training step of each evaluation, where known.
-    notes : tuple of str
-        What was assumed or recovered while the data were read.
-    """
-
-    compute: Array
-    pass_rate: Array
-    used: Mask
-    anchor: int | None = None
-    weights: Array | None = None
-    se: Array | None = None
-    n_rollouts: Array | None = None
-    step: Array | None = None
-    notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.compute)
 
 
 @dataclass(frozen=True)
@@ -308,9 +257,9 @@ class SigmoidFit:
         out["robust_error"] = None if self.robust_error is None else dict(self.robust_error)
         needed = self.compute_needed
         out["compute_needed"] = None if needed is None else {k: finite(v) for k, v in asdict(needed).items()}
-        out["options"] = _plain(asdict(self.options))
-        out["data"] = {f.name: _plain(getattr(self.data, f.name)) for f in fields(FitData)}
-        out["metadata"] = _plain(self.metadata)
+        out["options"] = plain(asdict(self.options))
+        out["data"] = {f.name: plain(getattr(self.data, f.name)) for f in fields(FitData)}
+        out["metadata"] = plain(self.metadata)
         return out
 
     @classmethod
@@ -337,57 +286,6 @@ class SigmoidFit:
             raise FitError(f"the saved fit is damaged ({error}); fit the data again") from error
 
 
-@dataclass(frozen=True)
-class FailedFit:
-    """What ``on_failure="return"`` gives for a run that cannot be fitted: false, with the reason."""
-
-    name: str
-    error: str
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __str__(self) -> str:
-        return f"{self.name + ': ' if self.name else ''}no fit: {self.error}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"run", "error"}``, as in the command line's JSON."""
-        return {"run": self.name, "error": self.error}
-
-
-def finite(value: float) -> float | None:
-    """Return ``value``, or None (null in JSON) when it is not finite."""
-    return float(value) if math.isfinite(value) else None
-
-
-def _plain(value: Any) -> Any:
-    """Return JSON-ready nested values; infinities become None."""
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return finite(value) if isinstance(value, float) else value
-
-
-def _check_lengths(data: Mapping[str, Any], residual: Any) -> None:
-    """Raise ValueError when the saved arrays do not belong together."""
-    n = len(data["compute"])
-    for name in ("pass_rate", "used", "weights", "se", "n_rollouts", "step"):
-        if data[name] is not None and len(data[name]) != n:
-            raise ValueError(f"{name} has {len(data[name])} values for {n} evaluations")
-    if len(residual) != int(np.sum(data["used"])):
-        raise ValueError(f"residual has {len(residual)} values for {int(np.sum(data['used']))} fitted evaluations")
-
-
-def _infinite(value: float | None) -> float:
-    """Return the number that `finite` wrote: None stands for infinity."""
-    return math.inf if value is None else value
-
-
 def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constructor's arguments for `SigmoidFit` from a saved dict."""
     data = dict(saved["data"])
@@ -396,13 +294,13 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
             data[key] = np.array(value, dtype=bool if key == "used" else float)
     data["notes"] = tuple(data["notes"])
     options = dict(saved["options"])
-    options["A_max"], options["max_compute"] = _infinite(options["A_max"]), _infinite(options["max_compute"])
+    options["A_max"], options["max_compute"] = infinite(options["A_max"]), infinite(options["max_compute"])
     options["B_bounds"] = tuple(options["B_bounds"])
-    options["exclude"] = tuple((low, _infinite(high)) for low, high in options["exclude"])
+    options["exclude"] = tuple((low, infinite(high)) for low, high in options["exclude"])
     if options["grid"] is not None:
         options["grid"] = tuple(tuple(axis) for axis in options["grid"])
     needed = saved["compute_needed"]
-    _check_lengths(data, saved["residual"])
+    check_lengths(data, saved["residual"])
     return {
         "params": SigmoidParams(*(float(saved[name]) for name in PARAMETER_NAMES)),
         "covariance": np.array(saved["covariance"], dtype=float),
@@ -411,7 +309,7 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
         "data": FitData(**data),
         "options": FitOptions(**options),
         "confidence_interval": None if saved["ci"] is None else {k: tuple(v) for k, v in saved["ci"].items()},
-        "compute_needed": None if needed is None else ComputeNeeded(**{k: _infinite(v) for k, v in needed.items()}),
+        "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
         "at_bound": tuple(saved["at_bound"]),
         "notes": tuple(saved["notes"]),
         "metadata": dict(saved["metadata"]),

@@ -14,7 +14,7 @@ from rlscaling.intervals import Bootstrap, check_level
 from rlscaling.model import FittedModel
 from rlscaling.resample import SCHEMES, replicates
 from rlscaling.results import SigmoidFit
-from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, SHAPES, judge_draws, score_scale
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, score_scale
 
 CHUNK = 250  # replicates; fixed, so that chunk borders and seeds are the same on any number of workers
 SEED_SD = 0.015  # of A between seeds of one recipe [ScaleRL, 2.1], when several seeds are not given
@@ -84,11 +84,6 @@ def bootstrap(
         )
     entropy = _entropy(rng)
     draws = _run_chunks(model, scheme, n_resamples, entropy, n_jobs, on_progress)
-    judgement = None
-    if scheme == "ar1":  # the shape of the run does not depend on the replicates
-        judgement = judge_draws(
-            model, draws, fit.compute_unit, (fit.verdict, fit.reason) if fit.verdict in SHAPES else None
-        )
     return Bootstrap(
         fit=fit,
         distribution=draws,
@@ -96,9 +91,6 @@ def bootstrap(
         scheme=scheme,
         confidence_level=float(confidence_level),
         seed_sd=seed_sd,
-        verdict=judgement.verdict if judgement else fit.verdict,
-        reason=judgement.reason if judgement else fit.reason,
-        compute_needed=judgement.compute_needed if judgement else fit.compute_needed,
         seed=entropy,
         notes=fit.notes,
     )

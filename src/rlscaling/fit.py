@@ -218,12 +218,14 @@ def _fit_series(
     judgement = judge(model, options.compute_unit)
     more = (*more, *_bound_notes(at_bound, options))
     if MIN_POINTS <= model.n < MIN_POINTS_FOR_INTERVAL:
-        more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}")
+        lower = "; a lower min_compute (--min-compute) would leave more" if np.sum(data.used) < len(data) - 1 else ""
+        more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}{lower}")
     return SigmoidFit(
         params=params, covariance=covariance, ssr=ssr, residual=residual, R0_source=_r0_source(problem, anchor),
         verdict=judgement.verdict, reason=judgement.reason, data=data, options=options,
         confidence_interval=judgement.confidence_interval, robust_error=judgement.robust_error,
-        compute_needed=judgement.compute_needed, at_bound=at_bound, notes=(*data.notes, *more), model=model,
+        compute_needed=judgement.compute_needed, at_twice=judgement.at_twice, at_bound=at_bound,
+        notes=(*data.notes, *more), model=model,
     )  # fmt: skip
 
 
@@ -242,7 +244,7 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor |
     elif R0 is not None and options.R0_se is not None:
         anchor, R0 = Anchor(0.0, float(R0), se), None
     elif data.anchor is not None:
-        anchor = Anchor(float(data.compute[data.anchor]), float(data.pass_rate[data.anchor]), se)
+        anchor = Anchor(float(data.compute[data.anchor]), float(data.pass_rate[data.anchor]), se, evaluated=True)
     problem = Problem(
         compute=C, weights=w, R0=R0, A=options.A, R0_min=0.0 if bounded else -math.inf, A_max=options.A_max,
         B_bounds=(options.B, options.B) if options.B is not None else options.B_bounds,

@@ -14,7 +14,7 @@ from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fit import fit_trace, refit
 from rlscaling.format import interval, number, text_table
 from rlscaling.intervals import Bootstrap, Forecast, Reach, reach_interval
-from rlscaling.printing import unit_text
+from rlscaling.printing import headline, unit_text
 from rlscaling.results import SigmoidFit, Verdict
 from rlscaling.trace import Trace, as_floats
 
@@ -80,7 +80,7 @@ def extrapolate(
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
-        confidence_level=boot.confidence_level, verdict=boot.verdict, headline=f"{boot.verdict}: {boot.reason}",
+        confidence_level=boot.confidence_level, verdict=boot.verdict, headline=headline(fit),
         seed=boot.seed, notes=tuple(notes),
     )  # fmt: skip
 
@@ -162,6 +162,8 @@ def compute_to_reach(
         target = np.nan
     if not np.isfinite(target):
         raise FitError(f"pass_rate={pass_rate!r} is not a finite number; give the pass rate to reach, e.g. 0.55")
+    if np.isfinite(fit.options.A_max) and not 0.0 <= target <= 1.0:
+        raise FitError(f"pass_rate={target:g} is outside [0, 1]: pass rates are fractions, e.g. 0.55 for 55 %")
     boot = _bootstrap(fit, bootstrap, rng)
     A, B, C_mid, R0 = boot.distribution.T
     draws = _reach(target, A, B, C_mid, R0)

@@ -69,10 +69,16 @@ def interval(low: float, high: float) -> str:
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return f"[{number(low)}, {number(high)}]"
-    if high >= 1e7 or high > 1e4 * abs(low) or (0 < high < 1e-4):
+    if low > 0 and high > 2.5 * low and high > 10.0:  # a scale parameter known to a factor: each end to its own digits
+        return f"[{_three_digits(low)}, {_three_digits(high)}]"
+    if max(abs(low), abs(high)) >= 1e7 or 0 < high < 1e-4:
         return f"[{low:.3g}, {high:.3g}]"
     decimals = error_decimals(width / 4.0)
     return f"[{number(low, decimals)}, {number(high, decimals)}]"
+
+
+def _three_digits(value: float) -> str:
+    return number(value, max(2 - math.floor(math.log10(value)), -12)) if value < 1e7 else f"{value:.3g}"
 
 
 def robust_error(draws: np.ndarray) -> float:

@@ -15,8 +15,9 @@ import numpy as np
 
 from rlscaling.curves import PARAMETER_NAMES, Array
 from rlscaling.errors import FitError
+from rlscaling.format import robust_error
 from rlscaling.printing import bootstrap_html, bootstrap_text, forecast_html, forecast_text
-from rlscaling.results import ComputeNeeded, SigmoidFit, Verdict, finite
+from rlscaling.results import SigmoidFit, Verdict, finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,10 +68,6 @@ class Bootstrap:
         ``A`` with the spread between seeds added.
     scheme, confidence_level, seed_sd
         How the replicates were drawn, the level of the intervals, and the seed-to-seed sd of ``A``.
-    verdict, reason
-        The verdict at 95 % from these replicates (from the fit's own where the scheme is not ``ar1``).
-    compute_needed : ComputeNeeded or None
-        When ``A`` is not identified: how far to run.
     seed
         The entropy that repeats these numbers: ``bootstrap(fit, rng=seed)``.
     """
@@ -81,11 +78,18 @@ class Bootstrap:
     scheme: str
     confidence_level: float
     seed_sd: float
-    verdict: Verdict
-    reason: str
     seed: int
-    compute_needed: ComputeNeeded | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the fit: one fit has one."""
+        return self.fit.verdict
+
+    @property
+    def reason(self) -> str:
+        """The fit's verdict in a sentence."""
+        return self.fit.reason
 
     @property
     def n_resamples(self) -> int:
@@ -106,9 +110,11 @@ class Bootstrap:
 
     @cached_property
     def standard_error(self) -> dict[str, float]:
-        """Standard deviation of the replicates, by parameter."""
-        sd = self.distribution.std(axis=0, ddof=1)
-        return dict(zip(PARAMETER_NAMES, sd.tolist(), strict=True))
+        """Half the central 68 % of the replicates, by parameter: what is printed after ±.
+
+        A standard deviation would be moved by a few replicates whose C_mid ran far away.
+        """
+        return {name: robust_error(self.distribution[:, j]) for j, name in enumerate(PARAMETER_NAMES)}
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same replicates at another confidence level, without resampling."""

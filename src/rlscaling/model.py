@@ -27,6 +27,7 @@ class Anchor:
     compute: float
     value: float
     standard_error: float
+    evaluated: bool = False  # one evaluation of this run: its own noise comes on top
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +159,12 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
     sigma = None
     if anchor is not None:
         (rough,) = _least_squares(problem, series.y, n_starts=1, rtol=ROUGH_RTOL)
-        sigma = _long_run_sd(problem, series, rough, ratio)
+        noise = _noise_around(problem, series, rough, ratio)
+        sigma = noise.sd_long_run
+        if anchor.evaluated:
+            anchor = replace(
+                anchor, standard_error=float(np.hypot(anchor.standard_error, noise.sd_marginal)), evaluated=False
+            )
         if len(series) - 4 < MIN_DOF:
             sigma = max(sigma, SIGMA_FLOOR * anchor.standard_error)
         problem = replace(
@@ -169,7 +175,7 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
     y = series.y if anchor is None else np.append(series.y, anchor.value)
     if sigma is None:
         (params,) = _least_squares(problem, y)
-        sigma = _long_run_sd(problem, series, params, ratio)
+        sigma = _noise_around(problem, series, params, ratio).sd_long_run
         (centre,) = _least_squares(problem, y, np.array([(sigma / LOG_B_SD) ** 2]))
     else:
         params, centre = _least_squares(problem, y, np.array([0.0, (sigma / LOG_B_SD) ** 2]))
@@ -178,9 +184,9 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
     return FittedModel(problem, series, params, centre, anchor)
 
 
-def _long_run_sd(problem: Problem, series: Series, params: Params, ratio: Array) -> float:
+def _noise_around(problem: Problem, series: Series, params: Params, ratio: Array) -> NoisePosterior:
     residual = (series.y - sigmoid(series.compute, *params)) * np.sqrt(series.weights)
-    return _noise(problem, len(series), params, residual, ratio).sd_long_run
+    return _noise(problem, len(series), params, residual, ratio)
 
 
 def _least_squares(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlscaling.format import html_table, interval, number, plus_minus, robust_error, text_table
+from rlscaling.format import error_decimals, html_table, interval, number, plus_minus, robust_error, text_table
 
 if TYPE_CHECKING:
     from rlscaling.intervals import Bootstrap, Forecast
@@ -17,6 +17,7 @@ UNIT_TEXT = {
     "flops": "FLOPs",
 }
 NO_BARE_CEILING = ("ceiling-not-identified", "flat", "falling")
+NO_CURVE = ("flat", "falling")  # B and C_mid mean nothing there
 
 
 def unit_text(unit: str) -> str:
@@ -25,8 +26,23 @@ def unit_text(unit: str) -> str:
 
 
 def headline(fit: SigmoidFit) -> str:
-    """Return the first line of a printed fit: the verdict and its reason."""
-    return f"{fit.verdict}: {fit.reason}"
+    """Return the first line of a printed fit: the verdict, the run and the reason."""
+    return f"{fit.verdict}{f' [{fit.name}]' if fit.name else ''}: {fit.reason}"
+
+
+def not_identified(fit: SigmoidFit, name: str) -> bool:
+    """Return whether a parameter must not be printed as a number."""
+    verdict = str(fit.verdict)
+    return (name == "A" and verdict in NO_BARE_CEILING) or (name in ("B", "C_mid") and verdict in NO_CURVE)
+
+
+def twice_lines(fit: SigmoidFit) -> list[str]:
+    """Return the line on R at twice the data, where the ceiling is not identified: as far as a number is given."""
+    if fit.at_twice is None or str(fit.verdict) != "ceiling-not-identified":
+        return []
+    value, low, high = fit.at_twice
+    budget = f"{number(2.0 * fit.compute_range[1])} {unit_text(fit.compute_unit)}"
+    return [f"  R at {budget} (twice the data): {plus_minus(value, (high - low) / 4.0)}  {interval(low, high)}"]
 
 
 def parameter_rows(fit: SigmoidFit) -> list[list[str]]:
@@ -36,14 +52,21 @@ def parameter_rows(fit: SigmoidFit) -> list[list[str]]:
     for name in ("A", "B", "C_mid", "R0"):
         value = getattr(fit.params, name)
         low_high = ci.get(name)
-        bare = name == "A" and str(fit.verdict) in NO_BARE_CEILING
-        text = "not identified" if bare else plus_minus(value, error.get(name, 0.0))
+        text = "not identified" if not_identified(fit, name) else plus_minus(value, error.get(name, 0.0))
         fixed = low_high is not None and low_high[0] == low_high[1] == value
-        rows.append([name, text, interval(*low_high) if low_high and not fixed else "", _remark(fit, name)])
+        span = interval(*low_high) if low_high and not fixed and not _meaningless(fit, name) else ""
+        rows.append([name, text, span, _remark(fit, name, low_high)])
     return rows
 
 
-def _remark(fit: SigmoidFit, name: str) -> str:
+def _meaningless(fit: SigmoidFit, name: str) -> bool:
+    return name in ("B", "C_mid") and str(fit.verdict) in NO_CURVE
+
+
+def _remark(fit: SigmoidFit, name: str, low_high: tuple[float, float] | None = None) -> str:
+    if name == "A" and low_high is not None and str(fit.verdict) == "ceiling-not-identified":
+        low, high = low_high
+        return f"at least {number(low, min(error_decimals((high - low) / 4.0), 9))}"
     if name == "R0":
         return fit.R0_source
     if name in fit.at_bound:
@@ -65,19 +88,17 @@ def provenance(fit: SigmoidFit) -> str:
 
 def fit_text(fit: SigmoidFit) -> str:
     """Return the plain-text form of a fit."""
-    title = [headline(fit)] if not fit.name else [f"{fit.name}", headline(fit)]
     rows = parameter_rows(fit)
     header = ["", "estimate", "95 % interval", ""] if fit.confidence_interval else ["", "estimate", "", ""]
-    lines = [*title, text_table(rows, header), "  " + provenance(fit)]
+    lines = [headline(fit), text_table(rows, header), *twice_lines(fit), "  " + provenance(fit)]
     lines += [f"  note: {note}" for note in fit.notes]
     return "\n".join(lines)
 
 
 def fit_html(fit: SigmoidFit) -> str:
     """Return the HTML form of a fit, for notebooks."""
-    title = f"{fit.name}: {headline(fit)}" if fit.name else headline(fit)
-    rows = parameter_rows(fit)
-    return html_table(rows, ["", "estimate", "95 % interval", ""], title, [provenance(fit), *fit.notes])
+    header = ["", "estimate", "95 % interval", ""]
+    return html_table(parameter_rows(fit), header, headline(fit), [*twice_lines(fit), provenance(fit), *fit.notes])
 
 
 def bootstrap_rows(boot: Bootstrap) -> list[list[str]]:
@@ -86,12 +107,12 @@ def bootstrap_rows(boot: Bootstrap) -> list[list[str]]:
     ci, new = boot.confidence_interval, boot.confidence_interval_new_run
     for j, name in enumerate(("A", "B", "C_mid", "R0")):
         value = getattr(boot.fit.params, name)
-        bare = name == "A" and str(boot.verdict) in NO_BARE_CEILING
         error = robust_error(boot.distribution[:, j])
-        text = "not identified" if bare else plus_minus(value, error)
+        text = "not identified" if not_identified(boot.fit, name) else plus_minus(value, error)
         low, high = ci[name]
-        this = "" if low == high == value else interval(low, high)
-        rows.append([name, text, this, interval(*new[name]) if name in new else "", _remark(boot.fit, name)])
+        this = "" if low == high == value or _meaningless(boot.fit, name) else interval(low, high)
+        remark = _remark(boot.fit, name, ci[name])
+        rows.append([name, text, this, interval(*new[name]) if name in new else "", remark])
     return rows
 
 
@@ -108,7 +129,7 @@ def bootstrap_text(boot: Bootstrap) -> str:
         f"{_level(boot.confidence_level)} new run",
         "",
     ]
-    lines = [f"{boot.verdict}: {boot.reason}", text_table(bootstrap_rows(boot), header)]
+    lines = [headline(boot.fit), text_table(bootstrap_rows(boot), header), *twice_lines(boot.fit)]
     lines.append(f"  {boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}")
     lines.append(
         f"  'new run' adds the spread between seeds: sd {boot.seed_sd:g} of A; 'this run' is this run's own noise"
@@ -121,8 +142,12 @@ def bootstrap_html(boot: Bootstrap) -> str:
     """Return the HTML form of a bootstrap, for notebooks."""
     level = _level(boot.confidence_level)
     header = ["", "estimate", f"{level} this run", f"{level} new run", ""]
-    foot = [f"{boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}", *boot.notes]
-    return html_table(bootstrap_rows(boot), header, f"{boot.verdict}: {boot.reason}", foot)
+    foot = [
+        *twice_lines(boot.fit),
+        f"{boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}",
+        *boot.notes,
+    ]
+    return html_table(bootstrap_rows(boot), header, headline(boot.fit), foot)
 
 
 def forecast_rows(forecast: Forecast) -> list[list[str]]:

@@ -123,6 +123,8 @@ class SigmoidFit:
         Parameters at a bound of the fit.
     compute_needed : ComputeNeeded or None
         When ``A`` is not identified: how far to run.
+    at_twice : tuple of float or None
+        The curve at twice the compute so far and its 95 % interval.
     model
         The fitted model that replicates are drawn from; rebuilt from the data when a fit is loaded.
     """
@@ -139,6 +141,7 @@ class SigmoidFit:
     confidence_interval: Mapping[str, tuple[float, float]] | None = None
     robust_error: Mapping[str, float] | None = None
     compute_needed: ComputeNeeded | None = None
+    at_twice: tuple[float, float, float] | None = None
     at_bound: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     name: str = ""
@@ -257,6 +260,7 @@ class SigmoidFit:
         out["robust_error"] = None if self.robust_error is None else dict(self.robust_error)
         needed = self.compute_needed
         out["compute_needed"] = None if needed is None else {k: finite(v) for k, v in asdict(needed).items()}
+        out["at_twice"] = None if self.at_twice is None else list(self.at_twice)
         out["options"] = plain(asdict(self.options))
         out["data"] = {f.name: plain(getattr(self.data, f.name)) for f in fields(FitData)}
         out["metadata"] = plain(self.metadata)
@@ -310,6 +314,7 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
         "options": FitOptions(**options),
         "confidence_interval": None if saved["ci"] is None else {k: tuple(v) for k, v in saved["ci"].items()},
         "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
+        "at_twice": None if saved["at_twice"] is None else tuple(saved["at_twice"]),
         "at_bound": tuple(saved["at_bound"]),
         "notes": tuple(saved["notes"]),
         "metadata": dict(saved["metadata"]),

@@ -295,9 +295,9 @@ def likely_scale(y: FloatArray) -> str:
 
 
 _SCALE_ADVICE = {
-    "percent": 'looks like percent; pass scale="percent" (--scale percent)',
-    "pm1": 'looks like a mean of +1/-1 rewards; pass scale="pm1" (--scale pm1)',
-    "reward": 'a reward? pass A_max=inf (fit as an unbounded score), or --scale reward (scale="reward")',
+    "percent": 'looks like percent; divide by 100, or read the file with scale="percent" (--scale percent)',
+    "pm1": 'looks like a mean of +1/-1 rewards; take (y + 1) / 2, or read the file with scale="pm1" (--scale pm1)',
+    "reward": 'a reward? fit an unbounded score with A_max=inf, or read the file with scale="reward" (--scale reward)',
 }
 
 

@@ -130,14 +130,19 @@ def _check_consistent(o: FitOptions) -> None:
         _check_bounded(o)
 
 
+def _fraction(value: float) -> str:
+    meant = f", {value / 100:g} for {value:g} %" if 1.0 < value <= 100.0 else ""
+    return f"pass rates are fractions{meant}; for unbounded scores give A_max=inf"
+
+
 def _check_bounded(o: FitOptions) -> None:
     R0 = o.R0 if isinstance(o.R0, float) else 0.0
     if not 0.0 < o.A_max <= 1.0:
         raise FitError(f"A_max={o.A_max:g}: a pass rate has a bound in (0, 1]; for unbounded scores give A_max=inf")
     if not 0.0 <= R0 < o.A_max:
-        raise FitError(f"R0={R0:g} is outside [0, A_max={o.A_max:g}); for unbounded scores give A_max=inf")
+        raise FitError(f"R0={R0:g} is outside [0, A_max={o.A_max:g}): {_fraction(R0)}")
     if o.A is not None and not R0 < o.A <= o.A_max:
-        raise FitError(f"A={o.A:g} is outside (R0={R0:g}, A_max={o.A_max:g}]; for unbounded scores give A_max=inf")
+        raise FitError(f"A={o.A:g} is outside (R0={R0:g}, A_max={o.A_max:g}]: {_fraction(o.A)}")
 
 
 def select(
@@ -214,10 +219,13 @@ def _too_few(C: Array, n: int, o: FitOptions) -> None:
         hint = "add min_compute=0 (--min-compute 0) to use them all"
         if usable[-MIN_POINTS] > C[0]:
             hint += f", or a cutoff up to {float(usable[-MIN_POINTS]):.10g}"
-    raise FitError(
-        f"{n} points between {number(o.min_compute)} and {number(o.max_compute)} {unit} are too few for a fit "
-        f"({MIN_POINTS} needed); {inside}; {hint}"
-    )
+    raise FitError(f"{n} points {_window(o, unit)} are too few for a fit ({MIN_POINTS} needed); {inside}; {hint}")
+
+
+def _window(o: FitOptions, unit: str) -> str:
+    if math.isinf(o.max_compute):
+        return f"from {number(o.min_compute)} {unit} on"
+    return f"between {number(o.min_compute)} and {number(o.max_compute)} {unit}"
 
 
 def check_size(C: Array, y: Array) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
-from rlscaling.curves import Array, logistic, sigmoid_jacobian
-from rlscaling.model import FittedModel, Series
+from rlscaling.curves import Array, logistic, sigmoid, sigmoid_jacobian
+from rlscaling.model import FittedModel, Series, fit_model
 from rlscaling.noise import RHO_GRID, noise_posterior, whiten
+from rlscaling.resample import replicates
 
 OUTLIER_SD = 6.0
 MIN_DOF_FOR_OUTLIERS = 6
 MIN_LATE_POINTS = 8
+MIN_POINTS_FOR_DROP = 14
+DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 5.0, 60, 1.4826
 MAX_SHAPE_POINTS = 1000
 SEED = 251013787
 QUICK_NULL, FULL_NULL = 200, 400
@@ -94,6 +97,54 @@ def falling_p_value(model: FittedModel) -> float:
         se = np.sqrt(max(rss / posterior.dof * inverse[1, 1], 1e-300))
         p += float(weight * stdtr(posterior.dof, slope / se))  # P(slope >= 0) of a t posterior
     return p
+
+
+@dataclass(frozen=True)
+class LateDrop:
+    """A fall at the end: its first point, how far it lies below the curve of the part before, and the p-value."""
+
+    start: int
+    drop: float
+    p: float
+
+
+def late_drop(model: FittedModel) -> LateDrop | None:
+    """Look for a collapse in the last quarter: evaluations far below what the part before them predicts.
+
+    Where the end lies below its neighbours by far more than successive evaluations differ, the part before is fitted
+    alone; the p-value compares the shortfall with its noise (AR(1), its posterior) and the error of its curve, times
+    the number of ends tried.
+    """
+    series, n = model.series, model.n
+    ends = range(2, n // 4 + 1)
+    if n < MIN_POINTS_FOR_DROP:
+        return None
+    y = series.y
+    jump = np.diff(y)
+    sd = float(np.median(np.abs(jump - np.median(jump)))) * MAD_TO_SD / np.sqrt(2.0)
+    reference = [max(k, 4) for k in ends]
+    falls = np.array([y[n - k - m : n - k].mean() - y[n - k :].mean() for k, m in zip(ends, reference, strict=True)])
+    scale = np.array([np.sqrt(1.0 / k + 1.0 / m) for k, m in zip(ends, reference, strict=True)]) * max(sd, 1e-12)
+    if float((falls / scale).max()) < DROP_GATE:
+        return None
+    start = n - ends[int(np.argmax(falls / scale))]
+    before = _part(model, slice(0, start))
+    rng = np.random.default_rng(SEED)
+    draws = replicates(before, "ar1", rng, DROP_REPLICATES)
+    later = series.compute[start:]
+    curve_sd = float(sigmoid(later, *(draws[:, j : j + 1] for j in range(4))).mean(axis=1).std())
+    noise = replace(before.noise, ratio=model.ratio).simulate(rng, 4 * DROP_REPLICATES)[:, start:].mean(axis=1)
+    shortfall = float(np.mean(sigmoid(later, *before.centre) - y[start:]))
+    t = shortfall / max(float(np.hypot(curve_sd, noise.std())), 1e-12)
+    return LateDrop(start, shortfall, min(1.0, len(ends) * float(stdtr(before.noise.dof, -t))))
+
+
+def _part(model: FittedModel, points: slice) -> FittedModel:
+    """Return the fit of some of the points, with the same constraints and anchor."""
+    s = model.series
+    part = Series(s.compute[points], s.y[points], s.weights[points], s.position[points])
+    problem = replace(model.problem, compute=part.compute, weights=part.weights)
+    return fit_model(problem, part, model.anchor)
 
 
 def late_third(model: FittedModel) -> FittedModel | None:

@@ -10,20 +10,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlscaling.curves import PARAMETER_NAMES, Array
-from rlscaling.format import error_decimals, number, robust_error
-from rlscaling.horizon import Z95, compute_needed
+from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid
+from rlscaling.format import number, robust_error
+from rlscaling.horizon import compute_needed
 from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
 from rlscaling.resample import replicates
 from rlscaling.results import ComputeNeeded, Verdict
-from rlscaling.shape import falling_p_value, flat_p_value, late_third, outlier_points, residual_tests
+from rlscaling.shape import falling_p_value, flat_p_value, late_drop, late_third, outlier_points, residual_tests
 
-N_REPLICATES = 200
+N_REPLICATES, N_NEAR_LIMIT = 200, 1000
 SEED = 251013786  # fixed, so that a fit has one verdict: the paper's arXiv number
 MIN_POINTS_FOR_INTERVAL = 7
 HALF_WIDTHS = {Verdict.IDENTIFIED: 0.02, Verdict.APPROXIMATE: 0.05, Verdict.WEAK: 0.10}
 AT_CEILING_WIDTH = 0.05  # an interval that reaches A_max and is wider than this says nothing about A
+REASONS = {
+    Verdict.IDENTIFIED: "A is known to within ±0.02 (95 %)",
+    Verdict.APPROXIMATE: "A is known to within ±0.05 (95 %)",
+    Verdict.WEAK: "A is known only to within ±0.10 (95 %)",
+    Verdict.NOT_IDENTIFIED: "these data cannot tell A",
+}
+UNBOUNDED = ", as shares of the range of scores"
+NEAR_LIMIT = 0.2
 P_FLAT, P_FALLING, P_COLLAPSE, P_MISFIT = 0.01, 0.01, 0.0005, 0.001
 
 
@@ -36,41 +44,53 @@ class Judgement:
     confidence_interval: dict[str, tuple[float, float]] | None
     robust_error: dict[str, float] | None
     compute_needed: ComputeNeeded | None
-
-
-def judge(model: FittedModel, unit: str) -> Judgement:
-    """Return what the data of ``model`` can tell, with 95 % this-run intervals where there are 7 points."""
-    draws = None
-    if model.n >= MIN_POINTS_FOR_INTERVAL:
-        draws = replicates(model, "ar1", np.random.default_rng(SEED), N_REPLICATES)
-    return judge_draws(model, draws, unit, _shape_verdict(model, unit))
+    at_twice: tuple[float, float, float] | None
 
 
 Shape = tuple[Verdict, str] | None  # misfit, falling or flat with its reason, or none of them
-SHAPES = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT)
 
 
-def judge_draws(model: FittedModel, draws: Array | None, unit: str, shape: Shape) -> Judgement:
-    """Return the verdict given replicates of the parameters, shape (size, 4), or None for too few points."""
-    ci = error = None
-    if draws is not None:
-        low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-        ci = {k: (float(a), float(b)) for k, a, b in zip(PARAMETER_NAMES, low, high, strict=True)}
-        error = {k: robust_error(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
-    needed = None
+def judge(model: FittedModel, unit: str) -> Judgement:
+    """Return what the data of ``model`` can tell, with 95 % this-run intervals where there are 7 points.
+
+    The reason names no ends of an interval: those stand beside the estimates, from however many replicates were asked
+    for, while the verdict of a fit stays the same.
+    """
+    shape, needed = _shape_verdict(model, unit), None
+    if model.n < MIN_POINTS_FOR_INTERVAL:
+        reason = f"{model.n} points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} at least)"
+        verdict, reason = shape or (Verdict.NOT_IDENTIFIED, reason + "; A cannot be told from these data")
+        return Judgement(verdict, reason, None, None, None, None)
+    draws = _draws(model)
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    ci = {k: (float(a), float(b)) for k, a, b in zip(PARAMETER_NAMES, low, high, strict=True)}
+    error = {k: robust_error(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
     if model.problem.A is not None:
         verdict, reason = Verdict.GIVEN, f"A was given as {model.problem.A:g}; nothing is claimed about it"
-    elif ci is None or draws is None:
-        verdict = Verdict.NOT_IDENTIFIED
-        reason = f"{model.n} points are too few for an interval (7 at least); A cannot be told from these data"
     else:
         verdict = grade(*ci["A"], model.problem.A_max, score_scale(model))
         if verdict is not Verdict.IDENTIFIED and shape is None:
             needed = _needed(model, draws)
-        reason = _ceiling_reason(verdict, model, ci["A"], needed, unit)
-    if shape is not None:
-        verdict, reason = shape
-    return Judgement(verdict, reason, ci, error, needed)
+        reason = REASONS[verdict] + ("" if model.problem.ordered else UNBOUNDED)
+        reason += _needed_text(needed, float(model.series.compute[-1]), unit)
+    return Judgement(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, draws))
+
+
+def _draws(model: FittedModel) -> Array:
+    """Return 200 replicates; 1,000 when the width of A's interval is within a fifth of a limit between verdicts."""
+    draws = replicates(model, "ar1", np.random.default_rng(SEED), N_REPLICATES)
+    low, high = np.quantile(draws[:, 0], [0.025, 0.975])
+    share = 0.5 * float(high - low) / score_scale(model) / np.array(list(HALF_WIDTHS.values()))
+    if np.any((share > 1.0 - NEAR_LIMIT) & (share < 1.0 + NEAR_LIMIT)):
+        draws = replicates(model, "ar1", np.random.default_rng(SEED), N_NEAR_LIMIT)
+    return draws
+
+
+def _at_twice(model: FittedModel, draws: Array) -> tuple[float, float, float]:
+    """Return the curve at twice the compute so far and its 95 % interval."""
+    twice = 2.0 * float(model.series.compute[-1])
+    low, high = np.quantile(sigmoid(twice, *draws.T), [0.025, 0.975])
+    return float(sigmoid(twice, *model.params)), float(low), float(high)
 
 
 def score_scale(model: FittedModel) -> float:
@@ -104,20 +124,6 @@ def _needed(model: FittedModel, draws: Array) -> ComputeNeeded:
     return ComputeNeeded(target, median, low, high)
 
 
-def _ceiling_reason(
-    verdict: Verdict, model: FittedModel, ci: tuple[float, float], needed: ComputeNeeded | None, unit: str
-) -> str:
-    low, high = ci
-    half_width = 0.5 * (high - low)
-    decimals = min(error_decimals(half_width / Z95), 9) if half_width > 0 else 9
-    span = f"95 %: {number(low, decimals)} to {number(high, decimals)}"
-    if verdict is Verdict.NOT_IDENTIFIED:
-        text = f"these data cannot tell A ({span}; it is at least {number(low, decimals)})"
-    else:
-        text = f"A = {number(model.params[0], decimals)}, known to ±{number(half_width, decimals)} ({span})"
-    return text + _needed_text(needed, float(model.series.compute[-1]), unit)
-
-
 def _needed_text(needed: ComputeNeeded | None, last: float, unit: str) -> str:
     if needed is None:
         return ""
@@ -138,15 +144,28 @@ def _two_digits(value: float) -> float:
 def _shape_verdict(model: FittedModel, unit: str) -> Shape:
     """Return the first of misfit, falling and flat that applies, or None.
 
-    A fit without any rise is a constant: there, falling and flat come first, since a constant's residuals say nothing
+    A collapse at the end comes before the rest: its points are outliers too, and falling says more. A fit without any
+    rise is a constant: there, falling and flat come first, since a constant's residuals say nothing
     about a sigmoid.
     """
-    checks = [_misfit, _falling, _flat] if model.rises else [_falling, _flat, _misfit]
-    for check in checks if model.problem.ordered else checks[:1]:
+    checks = [_collapse, _misfit, _falling, _flat] if model.rises else [_collapse, _falling, _flat, _misfit]
+    for check in checks if model.problem.ordered else [_misfit]:
         found = check(model, unit)
         if found is not None:
             return found
     return None
+
+
+def _collapse(model: FittedModel, unit: str) -> Shape:
+    late = late_drop(model)
+    if late is None or late.p >= P_COLLAPSE:
+        return None
+    compute = model.series.compute
+    return Verdict.FALLING, (
+        f"the last {model.n - late.start} evaluations, from {compute[late.start]:.10g} {unit_text(unit)} on, lie "
+        f"{number(late.drop, 3)} below the curve of the part before (p = {max(late.p, 1e-16):.1g}); look at the run; "
+        f"max_compute= (--max-compute {compute[late.start - 1]:.10g}) fits the part before"
+    )
 
 
 def _misfit(model: FittedModel, unit: str) -> Shape:

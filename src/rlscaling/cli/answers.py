@@ -55,13 +55,13 @@ class Answer:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the replicates behind the printed intervals."""
-        return self.bootstrap.verdict if self.bootstrap is not None else self.fit.verdict
+        """The verdict of the fit."""
+        return self.fit.verdict
 
     @property
     def reason(self) -> str:
         """The verdict in a sentence."""
-        return self.bootstrap.reason if self.bootstrap is not None else self.fit.reason
+        return self.fit.reason
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
         return {"run": given.name, "error": given.error}
     fit, boot = given.fit, given.bootstrap
     intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
-    needed = fit.compute_needed if boot is None else boot.compute_needed
+    needed = fit.compute_needed
     out: dict[str, Any] = {"run": given.name, "verdict": str(given.verdict), "reason": given.reason}
     out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
     out |= {
@@ -142,6 +142,7 @@ def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
         "compute_needed": None
         if needed is None
         else {key: finite(value) for key, value in dataclasses.asdict(needed).items()},
+        "at_twice": None if fit.at_twice is None else {"pass_rate": fit.at_twice[0], "ci": list(fit.at_twice[1:])},
         "extrapolation": _extrapolation(given),
         "reach": _reach(given),
         "notes": list(given.notes),

@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlscaling.format import interval, number, text_table
-from rlscaling.printing import NO_BARE_CEILING, bootstrap_rows, forecast_rows, parameter_rows, provenance, unit_text
+from rlscaling.printing import (
+    NO_BARE_CEILING,
+    bootstrap_rows,
+    forecast_rows,
+    parameter_rows,
+    provenance,
+    twice_lines,
+    unit_text,
+)
 
 from .answers import Answer, Progress, Refusal, Request
 
@@ -56,14 +64,14 @@ class Printer:
         """Write the name of what follows."""
         self.line(text, "bold")
 
-    def verdict(self, verdict: str, reason: str) -> None:
-        """Write the verdict in its colour and the reason."""
+    def verdict(self, verdict: str, name: str, reason: str) -> None:
+        """Write the verdict in its colour, the run and the reason."""
         if self.console is None:
-            self.line(f"{verdict}: {reason}")
+            self.line(f"{verdict} [{name}]: {reason}")
             return
         from rich.text import Text
 
-        self.console.print(Text.assemble((verdict, _color(verdict)), f": {reason}"))
+        self.console.print(Text.assemble((verdict, _color(verdict)), (f" [{name}]", "bold"), f": {reason}"))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], verdict_column: int | None = None) -> None:
         """Write a table: the first column to the left, the others to the right."""
@@ -97,8 +105,7 @@ class Printer:
 
     def answer(self, given: Answer, request: Request, *, forecast_first: bool = False) -> None:
         """Write the answer on one run, the verdict first."""
-        self.heading(given.name)
-        self.verdict(str(given.verdict), given.reason)
+        self.verdict(str(given.verdict), given.name, given.reason)
         parts = [self._parameters, self._forecast]
         for part in reversed(parts) if forecast_first else parts:
             part(given, request)
@@ -118,6 +125,8 @@ class Printer:
             return
         level = f"{100 * request.confidence_level:g} %"
         self.table(["", "estimate", f"{level} this run", f"{level} new run", ""], bootstrap_rows(boot))
+        for text in twice_lines(given.fit):
+            self.line(text)
         how = f"{boot.n_resamples:,} replicates ({boot.scheme}, seed {request.seed})"
         self.line(f"  {how}; {provenance(given.fit)}", "dim")
 

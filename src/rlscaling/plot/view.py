@@ -45,9 +45,7 @@ def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | No
             raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
         ci = boot.confidence_interval["A"]
         return View(fit, boot.verdict, boot.reason, ci, boot.confidence_level, boot.distribution, forecast)
-    verdict = forecast.verdict if forecast is not None else fit.verdict
-    reason = forecast.headline.partition(": ")[2] if forecast is not None else fit.reason
-    return View(fit, verdict, reason, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
+    return View(fit, fit.verdict, fit.reason, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
 
 
 def view_of(result: SigmoidFit | Bootstrap | Forecast) -> View:

@@ -21,7 +21,7 @@ Parts = dict[str, Callable[[], Trace]]
 """The traces of one file, built when called: label within the file ("" for the only one) -> trace."""
 
 BLANK = ("", "nan", "na", "<na>", "null", "none")
-RUN_COLUMNS = ("run", "run_id", "run_name", "recipe", "name", "seed")
+RUN_COLUMNS = ("run", "run_id", "run_name", "experiment", "recipe", "name", "seed")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,6 +77,8 @@ def bootstrap(
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
         raise FitError(f"n_jobs={n_jobs!r} is not a number of workers: 1, 2, ... or -1 for all cores")
     model = model_of(fit)
+    if scheme == "binomial":
+        _check_counts(model)
     if scheme == "binomial" and model.series.se is None and model.series.n_rollouts is None:
         raise FitError(
             'scheme="binomial" needs counts: n_prompts and n_samples, or pass_rate_se, of each evaluation; fit a Trace '
@@ -123,6 +125,18 @@ def _check(fit: SigmoidFit, scheme: str, n_resamples: int, seed_sd: float) -> No
             f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "
             "more often, run on, or lower min_compute"
         )
+
+
+def _check_counts(model: FittedModel) -> None:
+    """Raise where sampling noise cannot be drawn from what the trace says of its evaluations."""
+    if not model.problem.ordered:
+        raise FitError('scheme="binomial" is for pass rates; these are unbounded scores: use scheme="ar1"')
+    for what, values in (("pass_rate_se", model.series.se), ("n_prompts x n_samples", model.series.n_rollouts)):
+        bad = [] if values is None else np.flatnonzero(~((values > 0) & (values < 1e15)))
+        if len(bad) and values is not None:
+            raise FitError(
+                f"{what} of evaluation {bad[0]} is {values[bad[0]]:g}: not a positive count or error; repair it"
+            )
 
 
 def _entropy(rng: RngLike) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,8 @@ from rlscaling.paper_grid import GridSpec, fit_on_grid
 from rlscaling.problem import Problem
 from rlscaling.results import FailedFit, FitData, FitOptions, SigmoidFit, SigmoidParams
 from rlscaling.selection import MIN_POINTS, check_size, resolve_options, select
-from rlscaling.trace import check_series
+from rlscaling.trace import Trace, check_series
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge
-
-if TYPE_CHECKING:
-    from rlscaling.trace import Trace
 
 R0_SE = 0.015  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
 R0_SE_OF_RANGE = 0.05  # the same for unbounded scores, as a share of their range
@@ -138,25 +135,35 @@ def fit_trace(
     >>> str(fit_trace(datasets.load_demo()["scalerl"]).verdict)
     'identified'
     """
+    if not isinstance(trace, Trace):
+        raise FitError(f"fit_trace takes a Trace, not {type(trace).__name__}; for two columns use fit_sigmoid")
     options.setdefault("compute_unit", trace.compute_unit)
     if trace.scale == "reward":
         options.setdefault("A_max", math.inf)
-    columns: dict[str, Array | None] = {
-        "se": trace.pass_rate_se,
-        "n_rollouts": None,
-        "step": trace.columns.get("step"),
-    }
-    if trace.n_prompts is not None and trace.n_samples is not None:
-        columns["n_rollouts"] = trace.n_prompts * trace.n_samples
-    columns = {k: None if v is None or not np.all(np.isfinite(v)) else v for k, v in columns.items()}
+    columns = _known_columns(trace)
     fitted = _guarded(
         on_failure,
         trace.name,
-        lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, {**columns, "notes": trace.notes}),
+        lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, columns),
     )
     if not isinstance(fitted, SigmoidFit):
         return fitted
     return replace(fitted, name=trace.name, metadata=dict(trace.metadata))
+
+
+def _known_columns(trace: Trace) -> dict[str, Any]:
+    """Return what the fit uses of a trace's other columns; one that is not numbers is left out, and a note says so."""
+    notes, found = list(trace.notes), {}
+    for name in ("pass_rate_se", "n_prompts", "n_samples", "step"):
+        values = trace.columns.get(name)
+        if values is None:
+            continue
+        if values.dtype.kind not in "fiu":
+            notes.append(f"column {name!r} does not hold numbers and is not used")
+        elif np.all(np.isfinite(values)):
+            found[name] = np.asarray(values, dtype=float)
+    counts = found["n_prompts"] * found["n_samples"] if {"n_prompts", "n_samples"} <= set(found) else None
+    return {"se": found.get("pass_rate_se"), "n_rollouts": counts, "step": found.get("step"), "notes": tuple(notes)}
 
 
 def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
@@ -170,12 +177,15 @@ def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
     >>> refit(fit, max_compute=8000).n_points < fit.n_points
     True
     """
+    if not isinstance(fit, SigmoidFit):
+        raise FitError(f"refit takes a SigmoidFit, not {type(fit).__name__}")
     o, data = fit.options, fit.data
+    weights = changes.pop("weights", data.weights)
     options = {name: getattr(o, name) for name in o.__dataclass_fields__} | changes
     if o.grid is not None and "grid" not in changes:
         options["grid"] = {"A": o.grid[0], "C_mid": o.grid[1]}
     columns = {"se": data.se, "n_rollouts": data.n_rollouts, "step": data.step, "notes": data.notes}
-    fitted = _fit_series(data.compute, data.pass_rate, data.weights, options, columns)
+    fitted = _fit_series(data.compute, data.pass_rate, weights, options, columns)
     return replace(fitted, name=fit.name, metadata=fit.metadata)
 
 

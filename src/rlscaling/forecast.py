@@ -68,6 +68,8 @@ def extrapolate(
     >>> forecast.pass_rate.shape, forecast.confidence_interval.shape
     ((1,), (1, 2))
     """
+    if not isinstance(fit, SigmoidFit):
+        raise FitError(f"extrapolate takes a SigmoidFit, not {type(fit).__name__}; fit first")
     budgets = _budgets(fit, compute)
     boot = _bootstrap(fit, bootstrap, rng)
     draws = _curves(boot.distribution, budgets)
@@ -90,7 +92,7 @@ def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike) -> Bootst
         return bootstrap(fit, rng=rng)
     if not isinstance(given, Bootstrap):
         raise FitError(f"bootstrap= takes the result of bootstrap(fit), not {type(given).__name__}")
-    if given.fit.params != fit.params:
+    if given.fit.params != fit.params or given.fit.options != fit.options:
         raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
     return given
 
@@ -104,7 +106,7 @@ def _budgets(fit: SigmoidFit, compute: ArrayLike | None) -> Array:
             )
         compute = DEFAULT_COMPUTE
     budgets = as_floats(np.atleast_1d(compute) if np.ndim(compute) == 0 else compute, "compute")
-    bad = np.flatnonzero(~(np.isfinite(budgets) & (budgets > 0)))
+    bad = np.flatnonzero(~((budgets >= 1e-100) & (budgets <= 1e100)))
     if len(bad) or not len(budgets):
         what = f"compute[{bad[0]}] is {budgets[bad[0]]:g}" if len(bad) else "compute is empty"
         raise FitError(f"{what}: a budget is a positive, finite number of {unit_text(fit.compute_unit)}")
@@ -235,7 +237,7 @@ class CutoffSensitivity:
 def cutoff_sensitivity(
     trace: Trace | SigmoidFit, cutoffs: ArrayLike | None = None, **options: Any
 ) -> CutoffSensitivity:
-    """Show how ``A`` depends on the cutoff.
+    """Show how ``A`` depends on the cutoff (``min_compute``; a value for it among the options is not used).
 
     Parameters
     ----------
@@ -257,6 +259,9 @@ def cutoff_sensitivity(
     >>> len(cutoff_sensitivity(datasets.load_demo()["scalerl"]).rows)
     6
     """
+    if not isinstance(trace, Trace | SigmoidFit):
+        raise FitError(f"cutoff_sensitivity takes a Trace or a SigmoidFit, not {type(trace).__name__}")
+    options = {name: value for name, value in options.items() if name not in ("min_compute", "on_failure")}
     unit, last = (
         trace.compute_unit,
         float((trace.data if isinstance(trace, SigmoidFit) else trace).compute[-1]),

@@ -187,7 +187,8 @@ def _power_law(C: Array, y: Array, A_max: float) -> Fitted:
     scale = float(np.exp(np.mean(np.log(C))))  # so that the basis is of order 1 for any unit
 
     def basis(log_b: float) -> Array:
-        return np.asarray((C / scale) ** -math.exp(log_b))
+        with np.errstate(over="ignore"):
+            return np.asarray((C / scale) ** -math.exp(log_b))
 
     log_b, A, D = _profile(basis, y, A_max, (math.log(1e-3), math.log(20.0)))
     B = math.exp(log_b)
@@ -218,6 +219,8 @@ def _profile(
 
     def linear(p: float) -> tuple[float, float, float]:
         f = basis(p)
+        if not np.all(np.isfinite(f)) or float(f.max()) > 1e100:
+            return math.inf, float(y.mean()), 0.0
         fc, yc = f - f.mean(), y - y.mean()
         square = float(fc @ fc)
         D = max(-float(fc @ yc) / square, 0.0) if square > 0 else 0.0

@@ -78,7 +78,7 @@ def _split(data: bytes) -> list[bytes]:
 def _parse(raw: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(raw)
-    except ValueError:  # also UnicodeDecodeError
+    except (ValueError, RecursionError):  # also UnicodeDecodeError; brackets a thousand deep
         return None
     return row if isinstance(row, dict) else None
 
@@ -120,11 +120,17 @@ def read_jsonl(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]], 
 
 def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
     """Return the complete lines of a JSONL file, and a note when its last line was cut short."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from None
     lines, good = parse_lines(data, path.name)
     if good == len(data):
         return lines, ()
     return lines, (f"The last line of {path.name} was cut short ({len(data) - good} bytes) and was left out.",)
+
+
+HEADER_START = b'{"kind": "header"'
 
 
 class TraceWriter:
@@ -305,6 +311,8 @@ def _recover(fd: int, path: Path) -> tuple[list[Line], str]:
             _write_all(fd, b"\n")
             lines[-1] = lines[-1]._replace(raw=lines[-1].raw + b"\n")
         return lines, ""
+    if good == 0 and not HEADER_START.startswith(data[: len(HEADER_START)]):
+        raise TraceError(f"{path} is not a trace (it does not begin with our header); it was left as it is")
     torn = path.with_name(path.name + ".torn")
     torn_fd = os.open(torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -328,6 +336,8 @@ def _open_locked(path: Path, *, create: bool, exclusive: bool = False) -> int:
     except FileNotFoundError:
         what = "folder of that name" if create else "such file"
         raise TraceError(f"cannot open {path}: there is no {what}; create it first") from None
+    except OSError as error:
+        raise TraceError(f"cannot open {path}: {error.strerror}; choose another place") from None
     if sys.platform != "win32":
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -341,15 +351,34 @@ def _open_locked(path: Path, *, create: bool, exclusive: bool = False) -> int:
     return fd
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Put ``data`` under ``path`` in one step: a kill leaves the old content or the new one."""
-    part = path.with_name(path.name + ".part")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def replace_unless_written(path: Path, data: bytes) -> None:
+    """As `replace_file`, but not under the hands of a writer that has the file open."""
+    if not path.is_file():
+        replace_file(path, data)
+        return
+    fd = _open_locked(path, create=False)
     try:
-        _write_all(fd, data)
+        replace_file(path, data)
     finally:
         os.close(fd)
-    os.replace(part, path)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put ``data`` under ``path`` in one step: a kill leaves the old content or the new one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except OSError as error:
+        raise TraceError(f"cannot write {path}: {error.strerror}; choose another place") from None
+    try:
+        try:
+            _write_all(fd, data)
+        finally:
+            os.close(fd)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise TraceError(f"cannot write {path}: {error.strerror}; nothing was changed") from None
     _sync_folder(path.parent)
 
 

@@ -17,6 +17,7 @@ LOG_B_SD = 0.5  # of the weak prior on log B for the curve that replicates are d
 ROUGH_RTOL = 1e-6  # of a first fit that only gives the size of the noise
 SIGMA_FLOOR = 0.1  # of R0_se, where next to no degrees of freedom are left and the first fit says "no noise"
 MIN_DOF = 3
+SIGMA_FLOOR_OF_ANCHOR = 1e-3
 NO_RISE = 1e-6  # of the pass rate: a smaller gain is a constant with rounding noise
 
 
@@ -167,6 +168,8 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
             )
         if len(series) - 4 < MIN_DOF:
             sigma = max(sigma, SIGMA_FLOOR * anchor.standard_error)
+        if anchor.standard_error < SIGMA_FLOOR_OF_ANCHOR * sigma:  # as good as fixed; more would only lose digits
+            anchor = replace(anchor, standard_error=SIGMA_FLOOR_OF_ANCHOR * sigma)
         problem = replace(
             problem,
             compute=np.append(problem.compute, anchor.compute),

@@ -18,6 +18,7 @@ from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError
 from rlscaling.printing import fit_html, fit_text
 from rlscaling.records import FailedFit, FitData, FitOptions, check_lengths, finite, infinite, plain
+from rlscaling.schema import plain as json_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,8 +264,20 @@ class SigmoidFit:
         out["at_twice"] = None if self.at_twice is None else list(self.at_twice)
         out["options"] = plain(asdict(self.options))
         out["data"] = {f.name: plain(getattr(self.data, f.name)) for f in fields(FitData)}
-        out["metadata"] = plain(self.metadata)
+        out["metadata"] = json_value(dict(self.metadata))
         return out
+
+    def _check(self) -> None:
+        """Raise ValueError when a loaded fit is not one that could have been saved."""
+        p, d = self.params, self.data
+        if not np.all(np.isfinite(p.as_tuple())) or p.B <= 0 or p.C_mid <= 0:
+            raise ValueError(f"its parameters are {p}")
+        if not (np.all(np.isfinite(d.compute)) and np.all(np.isfinite(d.pass_rate)) and np.all(np.diff(d.compute) > 0)):
+            raise ValueError("its evaluations are not finite and rising in compute")
+        if d.anchor is not None and not 0 <= d.anchor < len(d):
+            raise ValueError(f"its anchor is evaluation {d.anchor} of {len(d)}")
+        if self.covariance.shape != (4, 4) or not math.isfinite(self.ssr):
+            raise ValueError("its covariance or sum of squares is damaged")
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> SigmoidFit:
@@ -285,8 +298,10 @@ class SigmoidFit:
                 "update rlscaling or fit the data again"
             )
         try:
-            return cls(**_restored(saved))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            restored = cls(**_restored(saved))
+            restored._check()
+            return restored
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
             raise FitError(f"the saved fit is damaged ({error}); fit the data again") from error
 
 
@@ -314,7 +329,7 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
         "options": FitOptions(**options),
         "confidence_interval": None if saved["ci"] is None else {k: tuple(v) for k, v in saved["ci"].items()},
         "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
-        "at_twice": None if saved["at_twice"] is None else tuple(saved["at_twice"]),
+        "at_twice": None if saved.get("at_twice") is None else tuple(saved["at_twice"]),
         "at_bound": tuple(saved["at_bound"]),
         "notes": tuple(saved["notes"]),
         "metadata": dict(saved["metadata"]),

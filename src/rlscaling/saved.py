@@ -29,6 +29,8 @@ def save_fit(fit: SigmoidFit, path: str | os.PathLike[str], *, overwrite: bool =
     ...     load_fit(path).params == fit.params
     True
     """
+    if not isinstance(fit, SigmoidFit):
+        raise FitError(f"save_fit takes a SigmoidFit, not {type(fit).__name__}")
     target = Path(path)
     if target.exists() and not overwrite:
         raise FitError(f"{target} exists and is not written over; choose another name, or overwrite=True (--overwrite)")
@@ -52,7 +54,7 @@ def load_fit(path: str | os.PathLike[str]) -> SigmoidFit:
         saved = json.loads(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise FitError(f"cannot read {source}: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise FitError(f"{source} is not a saved fit: it is not JSON ({error})") from error
     if not isinstance(saved, dict):
         raise FitError(f"{source} is not a saved fit: it holds a {type(saved).__name__}, not an object")
@@ -66,6 +68,6 @@ def is_saved_fit(path: str | os.PathLike[str]) -> bool:
         return False
     try:
         saved = json.loads(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         return False
     return isinstance(saved, dict) and saved.get("kind") == SAVED_FIT_KIND

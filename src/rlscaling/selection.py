@@ -20,6 +20,8 @@ MIN_POINTS = 5
 DEFAULT_MIN_COMPUTE = 1500.0  # GPU-hours [ScaleRL, A.5]
 METHODS = ("varpro", "paper-grid")
 SMALLEST = 1e-100
+DEFAULT_B_BOUNDS = (0.1, 10.0)
+MAX_WEIGHT_RATIO = 1e12
 
 
 def resolve_options(given: Mapping[str, Any]) -> FitOptions:
@@ -64,6 +66,8 @@ def _real(value: Any, name: str, *, allow_infinite: bool = False) -> float:
         number_ = float(value)
     except (TypeError, ValueError):
         raise FitError(f"{name}={value!r} is not a number") from None
+    except OverflowError:
+        raise FitError(f"{name} is too large for a number; give a finite value") from None
     if math.isnan(number_) or (math.isinf(number_) and not (allow_infinite and number_ > 0)):
         raise FitError(f"{name}={value!r} is not a finite number; give a finite value or leave it out")
     return number_
@@ -115,8 +119,11 @@ def _check_consistent(o: FitOptions) -> None:
         raise FitError('grid= is used with method="paper-grid" only; drop it or set the method')
     if o.method == "paper-grid" and (o.A is not None or o.B is not None):
         raise FitError('method="paper-grid" searches A and B itself; drop A= and B=, or use method="varpro"')
-    if o.R0_se is not None and o.R0_se <= 0:
-        raise FitError(f"R0_se={o.R0_se:g} must be positive; to fix R0 exactly give R0= without R0_se")
+    if o.R0_se is not None and not SMALLEST <= o.R0_se <= 1.0 / SMALLEST:
+        raise FitError(
+            f"R0_se={o.R0_se:g} must be positive and of sensible size; to fix R0 exactly give R0= without R0_se, "
+            'to let it go R0="free"'
+        )
     if o.R0 == "free" and o.R0_se is not None:
         raise FitError('R0="free" has no anchor, so R0_se says nothing; drop one of them')
     if o.B_bounds[0] <= 0 or (o.B is not None and o.B <= 0):
@@ -126,6 +133,11 @@ def _check_consistent(o: FitOptions) -> None:
             f"min_compute={o.min_compute:g} and max_compute={o.max_compute:g} leave no range; "
             "min_compute is 0 or more and below max_compute"
         )
+    if o.B is not None and not o.B_bounds[0] <= o.B <= o.B_bounds[1] and o.B_bounds != DEFAULT_B_BOUNDS:
+        raise FitError(f"B={o.B:g} lies outside B_bounds={o.B_bounds}; drop one of them")
+    for name, value in (("A", o.A), ("R0", o.R0)):
+        if isinstance(value, float) and abs(value) > 1.0 / SMALLEST:
+            raise FitError(f"{name}={value:g} is too large; divide the scores by a constant first")
     if math.isfinite(o.A_max):
         _check_bounded(o)
 
@@ -183,6 +195,11 @@ def _checked_weights(weights: ArrayLike, n: int) -> Array:
     w = as_floats(weights, "weights")
     if len(w) != n:
         raise FitError(f"weights has {len(w)} values for {n} evaluations; give one per evaluation")
+    if np.all(np.isfinite(w) & (w > 0)) and w.max() > MAX_WEIGHT_RATIO * w.min():
+        raise FitError(
+            f"weights span {w.min():g} to {w.max():g}, more than a factor {MAX_WEIGHT_RATIO:g}; "
+            "use exclude= to drop points"
+        )
     bad = np.flatnonzero(~(np.isfinite(w) & (w > 0)))
     if len(bad):
         raise FitError(

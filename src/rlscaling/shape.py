@@ -16,6 +16,7 @@ OUTLIER_SD = 6.0
 MIN_DOF_FOR_OUTLIERS = 6
 MIN_LATE_POINTS = 8
 MIN_POINTS_FOR_DROP = 14
+MIN_POINTS_FOR_JUMP, PLAIN_SD, TINY = 8, 20.0, 1e-16
 DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 5.0, 60, 1.4826
 MAX_SHAPE_POINTS = 1000
 SEED = 251013787
@@ -78,9 +79,23 @@ def residual_tests(model: FittedModel) -> tuple[float, float]:
     return float(chdtrc(lags, q)), p_runs
 
 
+def plain_change(model: FittedModel) -> float:
+    """Return how far the last third lies above the first, in robust sd of the steps between evaluations.
+
+    A correlation near 1 can explain any jump as one large innovation; beyond 20 sd of the ordinary steps nobody
+    should. (A random walk of 100 evaluations stays below 10.)
+    """
+    y, third = model.series.y, max(model.n // 3, 2)
+    steps = np.abs(np.diff(y))
+    sd = float(np.median(steps)) * MAD_TO_SD / np.sqrt(2.0) or float(steps.mean())
+    return float(y[-third:].mean() - y[:third].mean()) / sd if sd > 0 else 0.0
+
+
 def falling_p_value(model: FittedModel) -> float:
     """Return P(trend >= 0) for a straight line through the evaluations in their order, under AR(1) noise."""
     n = model.n
+    if n >= MIN_POINTS_FOR_JUMP and plain_change(model) < -PLAIN_SD:
+        return TINY
     design = np.stack([np.ones(n), np.linspace(-1.0, 1.0, n)], axis=1)
     root = np.sqrt(model.series.weights)
     coefficients, *_ = np.linalg.lstsq(design * root[:, None], model.series.y * root, rcond=None)
@@ -196,6 +211,8 @@ def flat_p_value(model: FittedModel) -> float:
     level = float(w @ y / w.sum())
     if not np.any(np.abs(series.y - level) > 1e-12 * max(abs(level), 1e-300)):
         return 1.0
+    if n >= MIN_POINTS_FOR_JUMP and plain_change(model) > PLAIN_SD:
+        return TINY
     root = np.sqrt(series.weights)
     noise = noise_posterior((series.y - np.mean(series.y)) * root, root[:, None], model.ratio)
     rng = np.random.default_rng(SEED)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlscaling.errors import TraceError
-from rlscaling.journal import HEADER_KEYS, TraceWriter, read_jsonl, replace_file, rewind
+from rlscaling.journal import HEADER_KEYS, TraceWriter, read_jsonl, replace_unless_written, rewind
 from rlscaling.schema import (
     COLUMNS,
     COMPUTE_UNITS,
@@ -214,13 +214,15 @@ def write_trace(trace: Trace, path: str | Path, *, overwrite: bool = False) -> N
     TraceError
         When the file is there already, or its suffix is none of the three.
     """
+    if not isinstance(trace, Trace):
+        raise TraceError(f"write_trace takes a Trace, not {type(trace).__name__}")
     path = Path(path)
     formats = {".jsonl": _jsonl_bytes, ".parquet": _parquet_bytes, ".csv": _csv_bytes}
     if path.suffix not in formats:
         raise TraceError(f"cannot write a trace to {path.name!r}: end the name in .jsonl, .parquet or .csv")
     if path.exists() and not overwrite:
         raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
-    replace_file(path, formats[path.suffix](trace))
+    replace_unless_written(path, formats[path.suffix](trace))
 
 
 def _header(trace: Trace) -> dict[str, Any]:

@@ -83,6 +83,8 @@ def answer(run: Run, request: Request, on_progress: Progress | None = None) -> A
         return _answer(run, request, on_progress)
     except RLScalingError as error:
         return Refusal(run.name, str(error))
+    except Exception as error:  # the last resort: one run must not take the batch with it
+        return Refusal(run.name, f"{type(error).__name__}: {error}; this is a fault of rlscaling, please report it")
 
 
 def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlscaling.plot import plot_fit, plot_forecast
+from rlscaling.plot.drawing import literal
 
 from .answers import Answer
 
@@ -40,7 +41,7 @@ def save_picture(answers: Sequence[Answer], path: Path) -> None:
         figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows), layout="constrained")
         for given, ax in zip(answers, figure.subplots(rows, columns, squeeze=False).ravel(), strict=False):
             draw_answer(given, ax, legend=False)
-            ax.set_title(f"{given.name}\n{ax.get_title('left')}", loc="left", fontsize=9)
+            ax.set_title(f"{literal(given.name)}\n{ax.get_title('left')}", loc="left", fontsize=9)
         for ax in figure.axes[len(answers) :]:
             ax.set_axis_off()
     write_figure(figure, path)

@@ -20,7 +20,7 @@ from rlscaling.results import SigmoidFit
 from rlscaling.trace import Trace
 
 from .axis import ComputeAxis, marker_size
-from .drawing import BLUE, RUN_STYLES, draw, draw_budgets, draw_run, finish, label_ends, y_label, y_limits
+from .drawing import BLUE, RUN_STYLES, draw, draw_budgets, draw_run, finish, label_ends, literal, y_label, y_limits
 from .view import view, view_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def plot_trace(trace: Trace, ax: Axes | None = None) -> Axes:
     ax.plot(axis.place(C), y, "o", color=BLUE, ms=marker_size(len(C)))
     axis.finish(ax, trace.compute_unit)
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
-    ax.set_title(trace.name + (" (simulated)" if trace.metadata.get("simulated") else ""), loc="left", fontsize=10)
+    ax.set_title(
+        literal(trace.name) + (" (simulated)" if trace.metadata.get("simulated") else ""), loc="left", fontsize=10
+    )
     return ax
 
 
@@ -186,7 +188,7 @@ def plot_runs(
     labels = []
     for i, (name, one) in enumerate(views.items()):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
-        labels.append((*draw_run(ax, axis, one, color, marker, at), f"{name}: {one.verdict}", color))
+        labels.append((*draw_run(ax, axis, one, color, marker, at), literal(f"{name}: {one.verdict}"), color))
     limits = np.array([y_limits(v) for v in views.values()])
     ax.set_ylim(limits[:, 0].min(), limits[:, 1].max())
     label_ends(ax, labels)

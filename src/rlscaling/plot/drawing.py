@@ -192,6 +192,11 @@ def y_limits(view: View) -> tuple[float, float]:
     return low - 0.06 * (high - low), high + 0.06 * (high - low)
 
 
+def literal(text: str) -> str:
+    """Return ``text`` with the signs escaped that matplotlib would read as mathematics."""
+    return text.replace("$", r"\$")
+
+
 def y_label(view: View) -> str:
     """Return the label of the vertical axis."""
     return "held-out pass rate" if np.isfinite(view.fit.options.A_max) else "score"
@@ -208,9 +213,9 @@ def finish(ax: Axes, axis: ComputeAxis, view: View, legend: bool) -> None:
     lines = textwrap.wrap(f"{view.verdict}: {known}", max(int(inches * 13), 20))
     if len(lines) > TITLE_LINES:
         lines = [*lines[: TITLE_LINES - 1], lines[TITLE_LINES - 1].rsplit(" ", 1)[0] + " ..."]
-    ax.set_title("\n".join(lines), loc="left", fontsize=10)
+    ax.set_title(literal("\n".join(lines)), loc="left", fontsize=10)
     if legend:
         where: Any = LEGEND_PLACE.get(view.verdict, "lower right")
-        title = view.fit.name or None
+        title = literal(view.fit.name) or None
         box = ax.legend(loc=where, fontsize=8, framealpha=0.85, title=title, title_fontproperties={"weight": "bold"})
         box.set_zorder(6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from rlscaling import FitError, bootstrap, fit_sigmoid, fit_trace
 from rlscaling.curves import sigmoid, sigmoid_jacobian
 from rlscaling.datasets import simulate, table1
-from rlscaling.fit import model_of
+from rlscaling.fit import build, model_of
+from rlscaling.format import plus_minus
 from rlscaling.intervals import percentile_interval
 from rlscaling.resample import SCHEMES, replicates
 
@@ -167,7 +169,31 @@ def test_the_interval_is_the_percentile_of_the_draws():
     expected = np.quantile(boot.distribution, [0.025, 0.975], axis=0)
     for j, name in enumerate(("A", "B", "C_mid", "R0")):
         assert boot.confidence_interval[name] == pytest.approx(tuple(expected[:, j]))
-    assert boot.standard_error["A"] == pytest.approx(np.std(boot.distribution[:, 0], ddof=1))
+    for j, name in enumerate(("A", "B", "C_mid", "R0")):
+        below, above = np.percentile(boot.distribution[:, j], [15.87, 84.13])
+        assert boot.standard_error[name] == pytest.approx((above - below) / 2)
+
+
+def test_a_few_replicates_that_ran_away_do_not_move_the_error():
+    """The error is half the central 68 %, which is what stands after ±; a standard deviation follows the tail."""
+    boot = bootstrap(FIT, rng=0, n_resamples=400)
+    wild = boot.distribution.copy()
+    wild[:4, 2] = 1e9
+    moved = replace(boot, distribution=wild)
+    assert moved.standard_error["C_mid"] == pytest.approx(boot.standard_error["C_mid"], rel=0.05)
+    assert plus_minus(FIT.C_mid, boot.standard_error["C_mid"]) in str(boot)
+
+
+def test_one_fit_has_one_verdict():
+    """Neither seed, scheme nor number of replicates changes what a fit says about its ceiling."""
+    for fit in (FIT, fit_sigmoid(C[:20], TRACE.pass_rate[:20])):
+        for scheme in ("ar1", "pairs"):
+            for n, seed in ((20, 1), (300, 2)):
+                boot = bootstrap(fit, scheme=scheme, n_resamples=n, rng=seed)
+                assert boot.verdict is fit.verdict
+                assert boot.reason == fit.reason
+                assert str(boot).splitlines()[0] == str(fit).splitlines()[0]
+    assert not hasattr(boot, "compute_needed")
 
 
 def test_another_level_needs_no_resampling():
@@ -208,7 +234,7 @@ def test_the_frame_and_the_dict_say_the_same():
     assert saved["scheme"] == "ar1"
     assert saved["n_resamples"] == 50
     assert saved["seed"] == 0
-    assert str(boot).startswith(f"{boot.verdict}: ")
+    assert str(boot).startswith(f"{boot.verdict}: {boot.reason}\n")
     assert str(boot.verdict) in boot._repr_html_()
     assert repr(boot).startswith("Bootstrap(")
 
@@ -308,3 +334,31 @@ def test_replicates_lie_around_the_fitted_curve():
     curves = sigmoid(C[None, 7:], *(boot.distribution[:, j : j + 1] for j in range(4)))
     spread = curves.std(axis=0)
     np.testing.assert_array_less(np.abs(np.median(curves, axis=0) - FIT.predict(C[7:])), 1.0 * spread + 1e-4)
+
+
+# --- the anchor ------------------------------------------------------------------------------------------
+
+
+def test_the_anchor_is_as_uncertain_as_one_evaluation():
+    """The evaluation before RL has the noise of every other one, on top of how far it may sit off the sigmoid."""
+    from rlscaling.model import fit_model
+
+    y = np.clip(P.predict(C) + np.random.default_rng(0).normal(0, 0.035, len(C)), 0, 1)
+    fit = fit_sigmoid(C, y)
+    anchor = model_of(fit).anchor
+    assert anchor.standard_error == pytest.approx(math.hypot(0.015, 0.035), rel=0.15)
+    assert not anchor.evaluated, "the noise is added once"
+    problem, series, evaluated = build(fit.data, fit.options)
+    assert (evaluated.standard_error, evaluated.evaluated) == (0.015, True)
+    assert vars(fit_model(problem, series, evaluated).anchor) == vars(anchor)
+    # a value given with its own error is taken at its word
+    assert model_of(fit_sigmoid(C, y, R0=0.35, R0_se=0.02)).anchor.standard_error == 0.02
+
+
+def test_the_interval_of_R0_holds_the_truth_on_noisy_data():
+    inside = 0
+    for seed in range(40):
+        y = P.predict(C) + np.random.default_rng(seed).normal(0, 0.035, len(C))
+        low, high = fit_sigmoid(C, np.clip(y, 0, 1)).confidence_interval["R0"]
+        inside += low <= P.R0 <= high
+    assert inside >= 34

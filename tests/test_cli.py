@@ -26,7 +26,7 @@ from rlscaling.selection import METHODS
 KEYS = {
     "run", "verdict", "reason", "R0", "R0_source", "A", "B", "C_mid", "ci", "ci_new_run", "standard_error",
     "confidence_level", "n_points", "compute_range", "compute_unit", "min_compute", "max_compute", "ssr", "at_bound",
-    "compute_needed", "extrapolation", "reach", "notes", "scheme", "n_resamples", "seed_sd",
+    "compute_needed", "at_twice", "extrapolation", "reach", "notes", "scheme", "n_resamples", "seed_sd",
 }  # fmt: skip
 HEAD = {"schema_version", "version", "seed"}
 ANSI = "\x1b["
@@ -169,7 +169,7 @@ def test_interrupt_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_stream_that_cannot_write_plus_minus(here: Path) -> None:
     done = command("fit", "scalerl.jsonl", "--resamples", "50", cwd=here, env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
-    assert "known to ?0.0" in done.stdout
+    assert "A is known to within ?0.02 (95 %)" in done.stdout
 
 
 # --- text -----------------------------------------------------------------------------------------------------
@@ -179,20 +179,20 @@ def test_text_says_verdict_parameters_and_seed(run: Any) -> None:
     said = run("fit", "scalerl.jsonl")
     lines = said.out.splitlines()
     assert (said.code, said.err) == (0, "")
-    assert lines[0] == "scalerl"
-    assert lines[1].startswith("identified: A = 0.6")
-    assert lines[2].split() == ["estimate", "95", "%", "this", "run", "95", "%", "new", "run"]
-    assert [line.split()[0] for line in lines[3:7]] == ["A", "B", "C_mid", "R0"]
-    assert "1,000 replicates (ar1, seed 0); 68 points, 1,513 to 16,000 GPU-hours, 6 left out" in lines[7]
+    assert lines[0] == "identified [scalerl]: A is known to within ±0.02 (95 %)"
+    assert lines[1].split() == ["estimate", "95", "%", "this", "run", "95", "%", "new", "run"]
+    assert [line.split()[0] for line in lines[2:6]] == ["A", "B", "C_mid", "R0"]
+    assert re.fullmatch(r" +A +0\.6\d+ ± 0\.00\d+ +\[0\.\d+, 0\.\d+\] +\[0\.\d+, 0\.\d+\]", lines[2])
+    assert "1,000 replicates (ar1, seed 0); 68 points, 1,513 to 16,000 GPU-hours, 6 left out" in lines[6]
 
 
 def test_text_is_that_of_the_library(run: Any) -> None:
     boot = bootstrap(fit_trace(read_trace("scalerl-8k.jsonl")), rng=3)
     table = str(boot).splitlines()[:6]
-    assert run("fit", "scalerl-8k.jsonl", "--seed", "3").out.splitlines()[1:7] == table
+    assert run("fit", "scalerl-8k.jsonl", "--seed", "3").out.splitlines()[:6] == table
     forecast = str(extrapolate(boot.fit, [16000, 1e5], bootstrap=boot)).splitlines()
     said = run("extrapolate", "scalerl-8k.jsonl", "--seed", 3, "--to", 16000, 100000).out.splitlines()
-    assert said[1 : 1 + len(forecast)] == forecast, "extrapolate prints the forecast first"
+    assert said[: len(forecast)] == forecast, "extrapolate prints the forecast first"
 
 
 def test_extrapolate_has_a_default_budget(run: Any) -> None:
@@ -202,8 +202,12 @@ def test_extrapolate_has_a_default_budget(run: Any) -> None:
 
 def test_no_bare_ceiling_when_it_is_not_identified(run: Any) -> None:
     said = run("fit", "scalerl.jsonl", "--max-compute", 3000, "--extrapolate", 5000, 100000)
-    assert "\nceiling-not-identified: these data cannot tell A" in said.out
-    assert "  A      not identified" in said.out
+    assert said.out.startswith("ceiling-not-identified [scalerl]: these data cannot tell A; run to about ")
+    assert re.search(
+        r"^  A +not identified +\[0\.\d+, 1\.00\] +\[0\.\d+, 1\.00\] +at least 0\.5\d$", said.out, re.MULTILINE
+    )
+    twice = r"^  R at 5,621 GPU-hours \(twice the data\): 0\.5\d+ ± 0\.\d+  \[0\.\d+, 0\.\d+\]$"
+    assert re.search(twice, said.out, re.MULTILINE)
     assert re.search(r"100,000 +35\.\dx +not identified +\[0\.\d+, ", said.out)
     assert "note: beyond twice the data only the interval is given" in said.out
 
@@ -224,7 +228,7 @@ def test_too_few_points_for_an_interval(run: Any) -> None:
     argv = ("fit", "scalerl.jsonl", "--max-compute", 2400, "--extrapolate", 3000, "--reach", 0.45)
     said = run(*argv)
     assert said.code == 0
-    assert "ceiling-not-identified: 5 points are too few for an interval" in said.out
+    assert "ceiling-not-identified [scalerl]: 5 points are too few for an interval" in said.out
     assert re.search(r"3,000 +1\.\d+x +not identified", said.out)
     assert re.search(r"pass rate 0\.45 at 1,9\d\d GPU-hours, no interval", said.out)
     record = run(*argv, "--json").json
@@ -236,6 +240,7 @@ def test_too_few_points_for_an_interval(run: Any) -> None:
         "supported": False,
     }  # fmt: skip
     assert record["reach"][0]["ci"] is None
+    assert record["at_twice"] is None
 
 
 def test_what_a_reader_guessed_goes_to_stderr(run: Any) -> None:
@@ -310,6 +315,7 @@ def test_json_of_one_run(run: Any) -> None:
     assert (record["n_points"], record["min_compute"], record["max_compute"]) == (68, 1500.0, None)
     assert record["compute_range"] == list(fit.compute_range)
     assert (record["R0_source"], record["compute_needed"], record["reach"]) == ("anchored", None, [])
+    assert record["at_twice"] == {"pass_rate": fit.at_twice[0], "ci": list(fit.at_twice[1:])}
     assert record["extrapolation"] == extrapolate(fit, 1e5, bootstrap=boot).to_dict()
     assert set(record["extrapolation"][0]) == {"compute", "pass_rate", "ci", "ci_new_run", "beyond", "supported"}
 
@@ -589,9 +595,9 @@ def test_demo_tells_compares_and_writes(run: Any, here: Path) -> None:
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("These runs are simulated, not real training: curves from Table 1 of arXiv 2510.13786")
     for text in (
-        "\nscalerl-8k\napproximate: A = 0.6",
-        "\nscalerl\nidentified: A = 0.6",
-        "\nbatch-2048\nidentified: A = 0.6",
+        "\napproximate [scalerl-8k]: A is known to within ±0.05 (95 %); run to about ",
+        "\nidentified [scalerl]: A is known to within ±0.02 (95 %)\n",
+        "\nidentified [batch-2048]: A is known to within ±0.02 (95 %)\n",
         ": inside the interval.\n",
         "\nBet on batch-2048: at 100,000 GPU-hours it is ahead of scalerl by 0.0",
         "although scalerl leads up to about 3",

@@ -249,6 +249,12 @@ def test_a_target_that_is_no_number_is_refused():
             compute_to_reach(FIT, target, bootstrap=BOOT)
 
 
+@pytest.mark.parametrize("target", [55, 1.01, -0.1])
+def test_a_target_that_is_no_pass_rate_is_refused(target):
+    with pytest.raises(FitError, match=r"is outside \[0, 1\]: pass rates are fractions, e.g. 0.55 for 55 %"):
+        compute_to_reach(FIT, target, bootstrap=BOOT)
+
+
 @pytest.mark.parametrize("target", ["high", [0.5, 0.6], None], ids=str)
 def test_bug_a_target_of_another_type_is_refused_in_words(target):
     with pytest.raises(FitError, match="pass_rate"):

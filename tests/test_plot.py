@@ -102,7 +102,7 @@ def test_without_an_evaluation_at_zero_there_is_no_zero() -> None:
 
 def test_fit_shows_used_left_out_anchor_and_ceiling(whole: SigmoidFit) -> None:
     ax = plot_fit(whole, bootstrap(whole, n_resamples=100, rng=0))
-    assert ax.get_title("left").startswith("identified: A = ")
+    assert ax.get_title("left").startswith("identified: A is known to within ±0.02")
     used, left_out = line(ax, "fitted"), line(ax, "left out")
     assert len(used.get_xdata()) == whole.n_points == 68
     assert len(left_out.get_xdata()) == 6

@@ -331,6 +331,16 @@ def test_intervals_have_the_digits_of_their_width():
     assert "inf" in interval(0.4, math.inf)
 
 
+def test_ends_that_lie_a_factor_apart_have_three_digits_each():
+    """The width of such an interval is that of its upper end: the lower one would be rounded to nothing."""
+    assert interval(1462.3, 12_683.0) == "[1,460, 12,700]"
+    assert interval(0.91234, 47.123) == "[0.912, 47.1]"
+    assert interval(12.3456, 98_765_432.0) == "[12.3, 9.88e+07]"
+    assert interval(2000.0, 4000.0) == "[2,000, 4,000]", "a factor of two is still a width"
+    assert interval(0.0, 12_683.0) == "[0, 12,700]", "nothing is a factor above zero"
+    assert interval(0.012, 0.6123) == "[0.01, 0.61]", "pass rates keep the decimals of their width"
+
+
 def test_robust_error_is_the_sd_of_a_normal_and_outliers_do_not_move_it():
     z = np.random.default_rng(0).normal(0, 2.0, 20_000)
     assert robust_error(z) == pytest.approx(2.0, rel=0.03)
@@ -350,14 +360,55 @@ def test_tables():
 def test_the_printed_fit():
     fit = FITS["trace"]()
     lines = str(fit).splitlines()
-    assert lines[0] == "run7"
-    assert lines[1] == f"identified: {fit.reason}"
-    assert [line.split()[0] for line in lines[3:7]] == ["A", "B", "C_mid", "R0"]
-    assert plus_minus(fit.A, fit.robust_error["A"]) in lines[3]
-    assert interval(*fit.confidence_interval["A"]) in lines[3]
-    assert "GPU-hours" in lines[5]
-    assert lines[6].endswith("anchored")
-    assert "68 points, 1,513 to 16,000 GPU-hours, 6 left out (min_compute 1,500)" in lines[7]
+    assert lines[0] == f"identified [run7]: {fit.reason}"
+    assert [line.split()[0] for line in lines[2:6]] == ["A", "B", "C_mid", "R0"]
+    assert plus_minus(fit.A, fit.robust_error["A"]) in lines[2]
+    assert interval(*fit.confidence_interval["A"]) in lines[2]
+    assert "GPU-hours" in lines[4]
+    assert lines[5].endswith("anchored")
+    assert "68 points, 1,513 to 16,000 GPU-hours, 6 left out (min_compute 1,500)" in lines[6]
+    assert len(lines) == 7
+    assert str(FITS["default"]()).splitlines()[0] == f"identified: {fit.reason}", "a fit without a name"
+
+
+def test_a_fit_before_its_bend_prints_a_floor_and_the_curve_at_twice_the_data():
+    fit = FITS["early"]()
+    assert fit.verdict == "ceiling-not-identified"
+    (row,) = (line for line in str(fit).splitlines() if line.startswith("  A "))
+    low = fit.confidence_interval["A"][0]
+    assert row.endswith(f"at least {low:.2f}")
+    assert f"at least {low:.2f}" in fit._repr_html_()
+    value, low, high = fit.at_twice
+    last = fit.compute_range[1]
+    assert value == pytest.approx(float(fit.predict(2 * last)))
+    assert low < value < high
+    twice = (
+        f"R at {2 * last:,.0f} GPU-hours (twice the data): {plus_minus(value, (high - low) / 4)}  {interval(low, high)}"
+    )
+    assert f"\n  {twice}\n" in str(fit)
+    assert f"\n  {twice}\n" in str(bootstrap(fit, n_resamples=20, rng=0))
+    assert twice in fit._repr_html_()
+    assert fit.to_dict()["at_twice"] == [value, low, high]
+    assert SigmoidFit.from_dict(fit.to_dict()).at_twice == fit.at_twice
+    whole = FITS["default"]()
+    assert whole.at_twice is not None
+    assert "twice the data" not in str(whole)
+    assert "at least" not in str(whole)
+    assert FITS["few"]().at_twice is None
+
+
+def test_a_run_without_a_rise_has_neither_exponent_nor_midpoint():
+    flat = FITS["flat"]()
+    falling = fit_sigmoid(C, 0.6 - C / 1e5 + 0.003 * np.sin(np.arange(75.0) ** 2))
+    assert (flat.verdict, falling.verdict) == ("flat", "falling")
+    for fit in (flat, falling):
+        for text in (str(fit), str(bootstrap(fit, n_resamples=20, rng=0))):
+            rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("  ")}
+            for name in ("A", "B", "C_mid"):
+                assert "not identified" in rows[name]
+                assert "±" not in rows[name]
+            assert "[" not in rows["B"] + rows["C_mid"]
+            assert "±" in rows["R0"]
 
 
 def test_given_and_bounded_parameters_are_marked():
@@ -377,7 +428,7 @@ def test_html_holds_what_the_text_holds():
     fit = FITS["trace"]()
     html = fit._repr_html_()
     assert html.startswith("<div>")
-    assert f"<b>run7: identified: {fit.reason}" in html.replace("&#x27;", "'")
+    assert f"<b>identified [run7]: {fit.reason}</b>" in html.replace("&#x27;", "'")
     for name in ("A", "B", "C_mid", "R0"):
         assert f"<td>{name}</td>" in html
 

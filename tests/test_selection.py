@@ -136,10 +136,12 @@ def test_bug_an_anchor_off_the_curve_does_not_make_a_quiet_run_a_misfit():
         ({"B_bounds": (0.1, math.inf)}, "B_bounds=inf is not a finite number"),
         ({"B": -1.0}, "B must be positive"),
         ({"B": "steep"}, "B='steep' is not a number"),
-        ({"A": 1.2}, "A=1.2 is outside"),
+        ({"A": 1.2}, r"A=1.2 is outside .*: pass rates are fractions.*; for unbounded scores give A_max=inf"),
+        ({"A": 61}, r"A=61 is outside .*: pass rates are fractions, 0.61 for 61 %; for unbounded"),
+        ({"R0": 30}, r"R0=30 is outside .*: pass rates are fractions, 0.3 for 30 %; for unbounded"),
         ({"A": 0.2, "R0": 0.3}, r"A=0.2 is outside \(R0=0.3"),
         ({"A": math.nan}, "A=nan is not a finite number"),
-        ({"R0": -0.1}, r"R0=-0.1 is outside \[0, A_max=1\)"),
+        ({"R0": -0.1}, r"R0=-0.1 is outside \[0, A_max=1\): pass rates are fractions; for unbounded"),
         ({"R0": 1.0}, "R0=1 is outside"),
         ({"R0": "fixed"}, "R0='fixed' is unknown; give a number"),
         ({"R0": math.nan}, "R0=nan is not a finite number"),
@@ -183,7 +185,7 @@ def test_too_few_points_name_the_range_and_the_option():
     with pytest.raises(FitError) as error:
         fit_sigmoid(early, sigmoid(early, *TRUTH))
     text = str(error.value)
-    assert "2 points between 1,500 and inf GPU-hours are too few" in text
+    assert "2 points from 1,500 GPU-hours on are too few for a fit" in text
     assert "5 needed" in text
     assert "the data run from 0 to 1,600 GPU-hours (17 evaluations)" in text
     assert "min_compute=0 (--min-compute 0)" in text
@@ -195,6 +197,8 @@ def test_too_few_points_name_the_range_and_the_option():
 
 def test_the_remedy_for_a_narrow_window_is_to_widen_it():
     with pytest.raises(FitError, match="widen min_compute, max_compute or exclude"):
+        fit_sigmoid(C, Y, max_compute=2500)
+    with pytest.raises(FitError, match="3 points between 1,500 and 2,500 GPU-hours are too few"):
         fit_sigmoid(C, Y, max_compute=2500)
     with pytest.raises(FitError, match="widen min_compute, max_compute or exclude"):
         fit_sigmoid(C, Y, exclude=[(0, 15_000)])
@@ -262,8 +266,12 @@ def spoiled(values, i, value):
         (C, spoiled(Y, 2, "n/a"), r"pass_rate\[2\] is 'n/a': text, not a number"),
         (C, spoiled(Y, 2, None), r"pass_rate\[2\] is None: missing"),
         (C, spoiled(Y, 2, True), r"pass_rate\[2\] is True: a truth value"),
-        (C, 100 * Y, r"outside \[0, 1\].*looks like percent; pass scale=\"percent\""),
-        (C, 2 * Y - 1, r"outside \[0, 1\].*\+1/-1 rewards; pass scale=\"pm1\""),
+        (
+            C,
+            100 * Y,
+            r"outside \[0, 1\].*looks like percent; divide by 100, or .*scale=\"percent\" \(--scale percent\)",
+        ),
+        (C, 2 * Y - 1, r"outside \[0, 1\].*\+1/-1 rewards; take \(y \+ 1\) / 2, or .*scale=\"pm1\""),
         (C, 1000 * Y, r"outside \[0, 1\].*A_max=inf"),
         (C, Y[:-1], "compute has 41 values and pass_rate 40"),
         (C[:-1], Y, "compute has 40 values and pass_rate 41"),

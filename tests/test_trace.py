@@ -196,7 +196,7 @@ def test_unequal_lengths_name_both():
             "fraction",
             r"position 0 is 31: outside \[0, 1\].*looks like percent.*scale=\"percent\"",
         ),
-        ([-0.4, 0.2], "fraction", r"mean of \+1/-1 rewards; pass scale=\"pm1\" \(--scale pm1\)"),
+        ([-0.4, 0.2], "fraction", r"mean of \+1/-1 rewards; take \(y \+ 1\) / 2, or .*scale=\"pm1\" \(--scale pm1\)"),
         ([0.4, 1.7], "fraction", "position 1 is 1.7.*a reward.*A_max=inf.*--scale reward"),
         ([0.4, 170], "fraction", "A_max=inf"),
         ([-3, 0.4], "fraction", "A_max=inf"),

@@ -132,7 +132,7 @@ def _check_counts(model: FittedModel) -> None:
     if not model.problem.ordered:
         raise FitError('scheme="binomial" is for pass rates; these are unbounded scores: use scheme="ar1"')
     for what, values in (("pass_rate_se", model.series.se), ("n_prompts x n_samples", model.series.n_rollouts)):
-        bad = [] if values is None else np.flatnonzero(~((values > 0) & (values < 1e15)))
+        bad: Any = [] if values is None else np.flatnonzero(~((values > 0) & (values < 1e15)))
         if len(bad) and values is not None:
             raise FitError(
                 f"{what} of evaluation {bad[0]} is {values[bad[0]]:g}: not a positive count or error; repair it"

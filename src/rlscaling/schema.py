@@ -60,6 +60,14 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "effective_batch": ("rollouts", "Completions left in the batch after filters."),
     "idle_fraction": ("fraction", "Share of device time in the step spent waiting."),
     "pool_left": ("prompts", "Training prompts that the curriculum still draws from."),
+    "train_pass_rate": ("fraction", "Share of right answers among the step's completions, before filters."),
+    "interruption_rate": ("fraction", "Share of the step's completions whose thinking was ended by force."),
+    "epoch": ("epochs", "Passes over the training prompts begun before the current one."),
+    "seconds_generate": ("s", "Measured time spent generating so far."),
+    "seconds_train": ("s", "Measured time spent on updates so far."),
+    "seconds_evaluate": ("s", "Measured time spent on evaluations so far."),
+    "seconds_warmup": ("s", "Measured time of the supervised warm-up."),
+    "seconds_checkpoint": ("s", "Measured time spent writing checkpoints so far."),
 }
 """Column name -> (unit, definition). Columns that are not listed are allowed in a row and kept."""
 

@@ -1,0 +1,188 @@
+"""The folder of a run: its trace, its checkpoint, and how a killed run goes on.
+
+A checkpoint is taken between two updates and holds everything the next one depends on: weights, optimizer,
+completions in flight with their tokens, log-probabilities, versions and stale keys and values, finished ones that
+wait, the curriculum, the virtual clock, the meter. It replaces the one before in a single step, so a kill at any
+moment leaves one that is whole. Rows of the trace after it move to ``trace.discarded.jsonl`` on resume.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from rlscaling.journal import TraceWriter, read_jsonl, replace_file, rewind
+from rlscaling.trainer.errors import TrainError
+
+TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
+CHECKPOINT_VERSION = 1
+
+Row = dict[str, Any]
+
+
+class RunFolder:
+    """Where a run writes; without a folder its rows are kept in memory only.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there; None writes nothing.
+    header
+        Header of the trace; ``config_hash`` decides whether a folder belongs to this run.
+    resume
+        Go on with the run in the folder; a folder that holds none yet begins one.
+
+    Attributes
+    ----------
+    rows : list
+        The rows of the trace, those of earlier processes included.
+    state : dict or None
+        The checkpoint to go on from.
+    lost : float
+        Compute of all steps that resumes threw away, in hours.
+
+    Raises
+    ------
+    TrainError
+        When the folder holds a run and ``resume`` is false, or holds another run.
+    """
+
+    def __init__(self, folder: str | Path | None, header: Mapping[str, Any], *, resume: bool = False) -> None:
+        self.folder = Path(folder) if folder is not None else None
+        self.rows: list[dict[str, Any]] = []
+        self.state: dict[str, Any] | None = None
+        self.saved_at: int | None = None
+        self.lost = 0.0
+        self._writer: TraceWriter | None = None
+        if self.folder is None:
+            return
+        self._refuse_other_run(header, resume)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if resume and self._holds_a_header():
+            self._rewind(str(header["compute_column"]))
+            header = {key: value for key, value in header.items() if key != "run_id"}  # the one in the file stays
+        self._writer = TraceWriter(self.folder / TRACE, header, append=resume)
+
+    @property
+    def trace(self) -> Path | None:
+        """The trace file."""
+        return self.folder / TRACE if self.folder is not None else None
+
+    def _refuse_other_run(self, header: Mapping[str, Any], resume: bool) -> None:
+        assert self.folder is not None
+        trace, checkpoint = self.folder / TRACE, self.folder / CHECKPOINT
+        if self.folder.exists() and not self.folder.is_dir():
+            raise TrainError(f"{self.folder} is a file; choose a folder for the run")
+        if not resume:
+            if trace.exists() or checkpoint.exists():
+                raise TrainError(
+                    f"{self.folder} holds a run already and was left as it is; pass --resume (resume=True) to go on "
+                    "with it, or choose another folder"
+                )
+            return
+        if self._holds_a_header():
+            found = read_jsonl(trace)[0].get("config_hash")
+            self._same_config(found, header, trace)
+        if checkpoint.exists():
+            self.state = _load(checkpoint)
+            self._same_config(self.state["config_hash"], header, checkpoint)
+            if not self._holds_a_header():
+                raise TrainError(
+                    f"{checkpoint} stands without its {TRACE}: the rows before step {self.state['step']} would be "
+                    "missing; put the trace back, or choose another folder"
+                )
+
+    @staticmethod
+    def _same_config(found: Any, header: Mapping[str, Any], path: Path) -> None:
+        if found != header["config_hash"]:
+            raise TrainError(
+                f"{path} belongs to a run of other settings (config {found}, not {header['config_hash']}); resume "
+                "with the settings in the header of its trace, or choose another folder"
+            )
+
+    def _holds_a_header(self) -> bool:
+        trace = self.trace
+        return trace is not None and trace.exists() and b"\n" in trace.read_bytes()
+
+    def _rewind(self, compute_column: str) -> None:
+        """Move the rows past the checkpoint aside, and count what they had cost."""
+        assert self.folder is not None
+        trace, last = self.folder / TRACE, -1
+        rows = read_jsonl(trace)[1]
+        if self.state is not None:
+            last = self.saved_at = int(self.state["step"])
+            spent = max((row[compute_column] for row in rows if row["step"] <= last), default=0.0)
+            redone = max((row[compute_column] for row in rows), default=0.0) - spent
+            self.lost = self.state["lost"] = float(self.state["lost"]) + redone
+            if redone:  # once the rows have moved, only the checkpoint knows
+                self._store(self.state)
+        rewind(trace, last)
+        self.rows = [row for row in rows if row["step"] <= last]
+
+    def write(self, kind: str, row: Mapping[str, Any]) -> None:
+        """Append a row to the trace.
+
+        Raises
+        ------
+        TrainError
+            When the disk takes no more; the trace up to here is whole.
+        """
+        self.rows.append({"kind": kind, **row})
+        if self._writer is not None:
+            writer = self._writer
+            self._guard(lambda: writer.write(kind, **row), "the row", row["step"])
+
+    def save(self, step: int, state: Mapping[str, Any], config_hash: str) -> None:
+        """Replace the checkpoint."""
+        if self.folder is None:
+            return
+        self._store(
+            {"version": CHECKPOINT_VERSION, "step": step, "config_hash": config_hash, "lost": self.lost, **state}
+        )
+        self.saved_at = step
+
+    def _store(self, state: Mapping[str, Any]) -> None:
+        assert self.folder is not None
+        path, buffer = self.folder / CHECKPOINT, io.BytesIO()
+        torch.save(dict(state), buffer)
+        self._guard(lambda: replace_file(path, buffer.getvalue()), "the checkpoint", state["step"])
+
+    def _guard(self, action: Callable[[], None], what: str, step: int) -> None:
+        try:
+            action()
+        except OSError as error:
+            raise TrainError(
+                f"{what} of step {step} could not be written to {self.folder}: {error.strerror}; the trace up to there "
+                "is whole: make room and resume"
+            ) from error
+
+    def close(self) -> None:
+        """Let another process have the trace."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as error:
+        raise TrainError(
+            f"{path} cannot be read as a checkpoint ({type(error).__name__}); remove it to begin the run again"
+        ) from error
+    if state.get("version") != CHECKPOINT_VERSION:
+        raise TrainError(
+            f"{path} is a checkpoint of format {state.get('version')!r}, this version reads {CHECKPOINT_VERSION}; "
+            "resume with the version that wrote it"
+        )
+    return state

@@ -1,0 +1,215 @@
+"""What a run must satisfy before any compute is spent: every refusal names the value, the reason and the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rlscaling.trainer.errors import TrainError
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.config import TrainConfig
+
+BASE_TASKS = ("hidden-sort", "sort", "addition", "modular")
+"""Tasks by name; ``a+b`` trains on two at once."""
+
+MODULUS = 20
+HELD_OUT = 2048
+"""Prompts of each task that are never trained on."""
+SOLUTION_EXTRA = 2
+"""Tokens of a solution beyond the digits of the operands: the leading digit of a sum and the end of the sequence."""
+PHRASE_LENGTH = 2
+"""Tokens of the phrase that ends thinking by force."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean ...?)`` with the most alike names; nothing when none is alike."""
+    close = difflib.get_close_matches(name, list(known), n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+_POSITIVE = [
+    "threads",
+    "n_train_prompts",
+    "n_digits",
+    "d_model",
+    "n_layers",
+    "n_heads",
+    "n_kv_heads",
+    "d_ff",
+    "top_k_experts",
+    "rope_theta",
+    "prompts_per_step",
+    "generations",
+    "temperature",
+    "lr",
+    "adam_eps",
+    "warmup_batch",
+    "warmup_lr",
+    "eval_every",
+    "eval_prompts",
+    "eval_samples",
+    "clock_generators",
+    "clock_trainers",
+]
+_FRACTIONS = ("hidden_share", "npr_threshold", "adam_beta1", "adam_beta2")
+
+
+def check_fields(config: TrainConfig) -> None:
+    """Check each field by itself: its type, its choices, its sign."""
+    for field in dataclasses.fields(config):
+        _check_field(field.name, field, getattr(config, field.name))
+
+
+def _check_field(name: str, field: dataclasses.Field[Any], value: Any) -> None:
+    """Check one field by itself: its type, its choices, its sign."""
+    wanted: Any = type(field.default)
+    given = type(value)
+    if wanted is tuple:
+        if not isinstance(value, tuple) or len(value) != 2 or any(type(v) is not int or v < 0 for v in value):
+            raise TrainError(f"{name}={value!r} is not a window; pass two lengths, such as (28, 36)")
+        return
+    if given is not wanted and not (wanted is float and given is int):
+        raise TrainError(f"{name}={value!r} is not of type {wanted.__name__}; its default is {field.default!r}")
+    choices = field.metadata["choices"]
+    if choices and value not in choices:
+        raise TrainError(f"{name}={value!r} is unknown{nearest(value, choices)}; choose one of {', '.join(choices)}")
+    if wanted in (int, float):
+        if not -float("inf") < value < float("inf") or value < 0:
+            raise TrainError(f"{name}={value!r} is not a finite number from 0 up; its default is {field.default!r}")
+        if name in _POSITIVE and value == 0:
+            raise TrainError(f"{name}=0 leaves nothing to do; its default is {field.default!r}")
+        if name in _FRACTIONS and value > 1:
+            raise TrainError(f"{name}={value!r} is above 1; it is a fraction, and its default is {field.default!r}")
+
+
+def check_task(config: TrainConfig) -> None:
+    """Check that there is such a task and that it has prompts enough."""
+    names = config.domains
+    for name in names:
+        if name not in BASE_TASKS:
+            near = nearest(name, BASE_TASKS)
+            known = ", ".join(BASE_TASKS)
+            raise TrainError(f"task={config.task!r} is unknown{near}; choose one of {known}, or two joined by +")
+    if len(names) > 2 or len(set(names)) < len(names):
+        raise TrainError(f"task={config.task!r}: join two different tasks, such as sort+modular")
+    if config.thinks and "addition" not in names:
+        raise TrainError(
+            f"thinking_budget={config.thinking_budget} with task={config.task!r}: only addition thinks; "
+            "take task='addition' or leave the budget out"
+        )
+    if config.eval_prompts > HELD_OUT:
+        raise TrainError(f"eval_prompts={config.eval_prompts} is more than the {HELD_OUT} held-out prompts of a task")
+    for name in names:
+        space = task_space(name, config.n_digits)
+        share = config.n_train_prompts // len(names)
+        if share + config.eval_prompts > space:
+            raise TrainError(
+                f"n_train_prompts={config.n_train_prompts} and eval_prompts={config.eval_prompts} need "
+                f"{share + config.eval_prompts} different prompts of {name}, which has {space}; "
+                "lower one of them or raise n_digits"
+            )
+
+
+def task_space(name: str, n_digits: int) -> int:
+    """Return how many different prompts a task has (the place of a hidden digit not counted)."""
+    digits = {"addition": 2 * n_digits, "modular": 4}.get(name, n_digits)
+    return int(10**digits)
+
+
+def answer_length(name: str, n_digits: int) -> int:
+    """Return the number of digits of an answer."""
+    return {"addition": n_digits + 1, "modular": 2}.get(name, n_digits)
+
+
+def check_combinations(config: TrainConfig) -> None:
+    """Check the fields against each other, the lengths of the task filled in."""
+    _check_model(config)
+    _check_batch(config)
+    _check_length(config)
+
+
+def _check_model(config: TrainConfig) -> None:
+    if config.d_model % config.n_heads or (config.d_model // config.n_heads) % 2:
+        raise TrainError(
+            f"d_model={config.d_model} with n_heads={config.n_heads}: a head needs an even whole width; "
+            f"take d_model a multiple of {2 * config.n_heads}"
+        )
+    if config.n_heads % config.n_kv_heads:
+        raise TrainError(
+            f"n_heads={config.n_heads} is no multiple of n_kv_heads={config.n_kv_heads}; each key head serves a whole "
+            "group of query heads"
+        )
+    if config.n_experts and config.top_k_experts > config.n_experts:
+        raise TrainError(
+            f"top_k_experts={config.top_k_experts} of n_experts={config.n_experts}; choose at most that many"
+        )
+
+
+def _check_batch(config: TrainConfig) -> None:
+    rows, micro = config.rollouts_per_step, config.micro_batch
+    if micro and (rows % micro or micro % config.generations):
+        raise TrainError(
+            f"micro_batch={micro} does not divide {rows} completions into whole prompts of {config.generations}; "
+            f"take a multiple of {config.generations} that divides {rows}"
+        )
+    if config.generations < 2 and config.advantage_norm != "none":
+        raise TrainError("generations=1 leaves no group to compare a completion with; take at least 2")
+    batch = config.prompts_per_step * (max(1, config.k) if config.schedule == "ppo-off-policy" else 1)
+    if config.n_train_prompts < batch:
+        raise TrainError(
+            f"n_train_prompts={config.n_train_prompts} is less than one batch of {batch} prompts; "
+            "raise it, or lower prompts_per_step"
+        )
+    if config.schedule == "ppo-off-policy" and config.k < 1:
+        raise TrainError("k=0 with schedule='ppo-off-policy' is no update at all; k=1 is on-policy")
+    if config.loss == "cispo" and config.clip_high < 1:
+        raise TrainError(
+            f"clip_high={config.clip_high} with loss='cispo' caps the ratio itself below 1; take 4, 5 or 8"
+        )
+    if config.loss in ("dapo", "grpo", "gspo") and config.clip_low >= 1:
+        raise TrainError(
+            f"clip_low={config.clip_low} with loss={config.loss!r} is a distance from 1; take 0.2 (gspo: 3e-3)"
+        )
+
+
+def _check_length(config: TrainConfig) -> None:
+    control, budget = config.length_control, config.thinking_budget
+    if control != "none" and not config.thinks:
+        raise TrainError(
+            f"length_control={control!r} without a thinking budget: nothing can be too long; set thinking_budget "
+            "(with task='addition') or length_control='none'"
+        )
+    for name in config.domains:
+        answer = answer_length(name, config.n_digits)
+        if config.max_new_tokens < answer:
+            raise TrainError(
+                f"max_new_tokens={config.max_new_tokens} is shorter than an answer of {name}, {answer} tokens; "
+                "leave it at 0 to let the task decide"
+            )
+    if config.thinks:
+        needed = config.n_digits + SOLUTION_EXTRA + PHRASE_LENGTH
+        if budget < 2 * config.n_digits:
+            raise TrainError(
+                f"thinking_budget={budget} is too short for {config.n_digits} digits; take at least "
+                f"{2 * config.n_digits}"
+            )
+        if config.max_new_tokens < budget + needed:
+            raise TrainError(
+                f"max_new_tokens={config.max_new_tokens} leaves no room for the solution after "
+                f"thinking_budget={budget}; take at least {budget + needed}"
+            )
+    if control == "interruption":
+        low, high = config.interrupt_window
+        if not 0 < low <= high <= budget:
+            raise TrainError(
+                f"interrupt_window={config.interrupt_window} does not lie within thinking_budget={budget}; "
+                f"take such as ({max(1, round(budget * 10 / 12))}, {budget})"
+            )
+    if control == "penalty" and config.penalty_cache > config.penalty_max:
+        raise TrainError(
+            f"penalty_cache={config.penalty_cache} is longer than penalty_max={config.penalty_max}; the penalty would "
+            "act from the first token"
+        )

@@ -1,0 +1,111 @@
+"""mean@n on held-out prompts, one result per domain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from rlscaling.trainer.generate import generate_all
+from rlscaling.trainer.policy import token_logp
+from rlscaling.trainer.rollout import Group, Rollout, collate
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.config import TrainConfig
+    from rlscaling.trainer.model import Decoder
+    from rlscaling.trainer.tasks import Prompt, Task
+
+MISMATCH_ROLLOUTS = 64
+"""Completions whose log-probabilities are computed again by the trainer: enough for a mean."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Pass rate of one domain: the mean over prompts of the mean over samples."""
+
+    domain: str
+    pass_rate: float
+    pass_rate_se: float | None  # from the sampling of completions; None with one sample a prompt
+    n_prompts: int
+    n_samples: int
+    truncation_rate: float
+    mean_length: float
+    mismatch: float
+
+
+def evaluate(
+    model: Decoder, task: Task, prompts: Sequence[Prompt], config: TrainConfig, *, seed: int
+) -> list[Evaluation]:
+    """Sample ``eval_samples`` completions of every prompt and score them.
+
+    Parameters
+    ----------
+    model
+        The policy.
+    task, prompts
+        Held-out prompts of all domains.
+    config
+        ``eval_samples``, ``temperature``, and the interruption that training has.
+    seed
+        Seed of the samples; another one in each evaluation.
+    """
+    window = config.interrupt_window if config.length_control == "interruption" else None
+    n, temperature = config.eval_samples, config.temperature
+    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window)
+    gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
+    by_domain: dict[str, list[Rollout]] = {domain: [] for domain in task.domains}
+    for rollout in rollouts:
+        by_domain[rollout.prompt.domain].append(rollout)
+    return [_summarize(domain, found, n, gap) for domain, found in by_domain.items()]
+
+
+def _summarize(domain: str, rollouts: Sequence[Rollout], n: int, gap: float) -> Evaluation:
+    correct = np.array([rollout.correct for rollout in rollouts], dtype=float).reshape(-1, n)  # (prompts, n)
+    rate, error = mean_at_n(correct)
+    return Evaluation(
+        domain=domain,
+        pass_rate=rate,
+        pass_rate_se=error,
+        n_prompts=len(correct),
+        n_samples=n,
+        truncation_rate=float(np.mean([rollout.truncated for rollout in rollouts])),
+        mean_length=float(np.mean([rollout.length for rollout in rollouts])),
+        mismatch=gap,
+    )
+
+
+def mean_at_n(correct: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float | None]:
+    """Return the mean over prompts and samples, and its standard error for these prompts.
+
+    ``se = sqrt(sum_p var_p / n) / P``, where ``var_p`` is the sample variance of the ``n`` outcomes of prompt p:
+    the error that sampling other completions of the same prompts would make.
+
+    Parameters
+    ----------
+    correct
+        Outcomes, shape (P, n).
+
+    Examples
+    --------
+    >>> mean_at_n(np.array([[1.0, 0.0], [1.0, 1.0]]))
+    (0.75, 0.25)
+    """
+    n_prompts, n = correct.shape
+    if n < 2:
+        return float(correct.mean()), None
+    return float(correct.mean()), float(np.sqrt(correct.var(1, ddof=1).sum() / n) / n_prompts)
+
+
+@torch.no_grad()
+def mismatch(model: Decoder, rollouts: Sequence[Rollout], pad_id: int, config: TrainConfig) -> float:
+    """Return the mean ``|logp_trainer - logp_generator|`` over sampled tokens, in nats, at equal weights.
+
+    Nothing here is stale: what is left is the difference between the two code paths, decoding token by token from
+    a cache and one pass over the whole sequence.
+    """
+    batch = collate([Group(0, rollouts[0].prompt, tuple(rollouts))], pad_id).to(config.device)
+    logp = token_logp(model, batch.prompt_ids, batch.tokens, batch.mask, temperature=config.temperature)
+    return float((logp - batch.old_logp[batch.mask]).abs().mean())

@@ -1,0 +1,1 @@
+"""Operations of the trainer that a device may have a kernel for."""

@@ -1,0 +1,207 @@
+"""A training run from its first line to its last; read ``train`` first, then ``update``.
+
+What a step does: sample completions of 64 prompts (``schedule.py`` decides with which weights), turn rewards into
+advantages, leave out what teaches nothing, take one gradient step, push the weights. What is not here: a critic, a
+reference model, a KL term. ScaleRL has none of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from rlscaling.trainer.advantages import ADVANTAGES
+from rlscaling.trainer.checkpoint import RunFolder
+from rlscaling.trainer.config import TrainConfig
+from rlscaling.trainer.curriculum import PoolExhaustedError
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.evaluate import evaluate
+from rlscaling.trainer.filters import kept_completions, token_weights
+from rlscaling.trainer.lengths import penalized_reward
+from rlscaling.trainer.policy import policy_loss
+from rlscaling.trainer.rollout import Group, collate
+from rlscaling.trainer.run import Row, Run, cpu_threads
+from rlscaling.trainer.stepstats import StepStats, batch_columns
+from rlscaling.trainer.warmup import supervised_warmup
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What a run leaves.
+
+    Attributes
+    ----------
+    trace_path
+        The trace file; None when nothing was written.
+    steps
+        Updates done.
+    rows
+        Rows of the trace, header left out.
+    stopped
+        Why the run ended before its last step; empty when it did not.
+    """
+
+    trace_path: Path | None
+    steps: int
+    rows: list[Row]
+    stopped: str = ""
+
+    @property
+    def pass_rates(self) -> dict[int, float]:
+        """Held-out pass rate by step, averaged over domains."""
+        by_step: dict[int, list[float]] = {}
+        for row in self.rows:
+            if row["kind"] == "eval":
+                by_step.setdefault(row["step"], []).append(row["pass_rate"])
+        return {step: sum(rates) / len(rates) for step, rates in by_step.items()}
+
+
+def train(
+    config: TrainConfig,
+    out: str | Path | None = None,
+    *,
+    resume: bool = False,
+    on_row: Callable[[Row], None] | None = None,
+) -> TrainResult:
+    """Train a model by reinforcement learning and leave the trace of its held-out pass rate.
+
+    Parameters
+    ----------
+    config
+        From ``make_config``.
+    out
+        Folder for ``trace.jsonl`` and the checkpoint; None keeps the rows in memory.
+    resume
+        Go on with the run in the folder, wherever it was killed: its rows, measured times aside, are those of a
+        run that nothing interrupted.
+    on_row
+        Called with every row of the trace.
+
+    Returns
+    -------
+    TrainResult
+        Where the trace is, and its rows.
+
+    Raises
+    ------
+    TrainError
+        When the folder holds another run, the loss is not finite, or the disk is full.
+
+    References
+    ----------
+    The recipe: ScaleRL, sections 2 and 3 (arXiv 2510.13786).
+    """
+    run = Run(config)
+    with cpu_threads(config.threads), RunFolder(out, run.header(), resume=resume) as folder:
+        run.folder, run.on_row = folder, on_row
+        if folder.state is None:
+            with run.meter.time("warmup"):
+                supervised_warmup(run.model, run.task, config)
+            run.optimizer.adopt()
+            evaluate_and_log(run)
+            save_if_due(run)
+        else:
+            run.load_state_dict(folder.state)
+        run.meter.lost_hours = folder.lost
+
+        stopped = ""
+        while run.step < config.steps:
+            try:
+                with run.meter.time("generate"):  # goes on to the moment at which this update's weights are pushed
+                    groups = run.cluster.next_batch(run.model)
+            except PoolExhaustedError as error:
+                stopped = str(error)  # the pool is too small for another update
+                break
+            with run.meter.time("train"):
+                row = update(run, groups)
+            run.cluster.pushed()  # completions in flight go on with the new weights
+            for group in groups:
+                run.curriculum.record(group.prompt.index, group.successes, len(group.rollouts))
+            log_step(run, row)
+            if run.step % config.eval_every == 0 or run.step == config.steps:
+                evaluate_and_log(run)
+            save_if_due(run)
+        if stopped and not any(row["kind"] == "eval" and row["step"] == run.step for row in folder.rows):
+            evaluate_and_log(run)
+    return TrainResult(folder.trace, run.step, folder.rows, stopped)
+
+
+def update(run: Run, groups: list[Group]) -> Row:
+    """Take one gradient step on P groups of G completions; return its metrics."""
+    config = run.config
+    P, G = len(groups), config.generations
+    batch = collate(groups, run.task.pad_id).to(config.device)  # (N, T), N = P * G, prompt by prompt
+
+    # 1. Reward: +1 or -1; with a length penalty, correct completions that ran long get less.
+    reward = batch.reward
+    if config.length_control == "penalty":
+        limits = {"maximum": config.penalty_max, "cache": config.penalty_cache}
+        reward = penalized_reward(reward, batch.correct, batch.length, **limits)
+
+    # 2. Advantage: centred within the prompt, divided by the standard deviation of the whole batch.
+    advantage = ADVANTAGES[config.advantage_norm](reward.reshape(P, G)).flatten()  # (N,)
+
+    # 3. What teaches nothing leaves: truncated completions, prompts that were all right or all wrong.
+    correct, truncated = batch.correct.reshape(P, G), batch.truncated.reshape(P, G)
+    keep = kept_completions(correct, truncated, zero_variance=config.zero_variance)  # (P, G)
+
+    # 4. Every prompt weighs the same: 1 / (prompts * tokens of the prompt's completions).
+    weight = token_weights(batch.mask, keep, aggregation=config.aggregation)  # (N, T)
+
+    # 5. The loss, micro-batch by micro-batch: the denominator is in the weights, so gradients just add up.
+    rows = keep.flatten().nonzero()[:, 0]
+    stats = StepStats(run.step)
+    for part in torch.split(rows, config.micro_batch or len(rows)) if len(rows) else ():
+        micro = batch.select(part)
+        result = policy_loss(run.model, micro, advantage[part], weight[part], config)
+        loss = result.loss
+        if run.model.load_balance_loss is not None:  # mixture of experts: use them all
+            loss = loss + config.load_balance * run.model.load_balance_loss * len(part) / len(rows)
+        torch.autograd.backward(loss)
+        run.optimizer.accumulate()
+        stats.add(micro, weight[part], result)
+
+    # 6. AdamW. A batch in which nothing was kept changes no weight, and its step still counts.
+    grad_norm = run.optimizer.step() if len(rows) else 0.0
+    check_finite(run, stats.loss, grad_norm)
+    run.step += 1
+    run.meter.count_step(run.flops, batch, prompts=P, trained_rows=len(rows), trained_tokens=stats.n_tokens)
+    return {**batch_columns(batch), "grad_norm": grad_norm, **stats.columns()}
+
+
+def save_if_due(run: Run) -> None:
+    """Replace the checkpoint every ``checkpoint_every`` steps and at the end; the rows up to here are on the disk."""
+    every = run.config.checkpoint_every
+    if every and (run.step % every == 0 or run.step == run.config.steps):
+        run.save()
+
+
+def check_finite(run: Run, loss: float, grad_norm: float) -> None:
+    """Stop before a loss or gradient that is no number reaches the checkpoint."""
+    for name, value in (("loss", loss), ("gradient norm", grad_norm)):
+        if not math.isfinite(value):
+            saved = run.folder.saved_at
+            kept = f"the checkpoint of step {saved} is kept" if saved is not None else "there is no checkpoint"
+            raise TrainError(
+                f"the {name} of step {run.step + 1} is {value}: the run stops before the weights are changed; {kept}; "
+                f"lower lr={run.config.lr:g} or grad_clip={run.config.grad_clip:g}"
+            )
+
+
+def log_step(run: Run, row: Row) -> None:
+    """Write the row of an update."""
+    pool = {"epoch": run.curriculum.epoch, "pool_left": len(run.curriculum.pool())}
+    run.log("train", {**row, "idle_fraction": run.cluster.idle_fraction, **pool})
+
+
+def evaluate_and_log(run: Run) -> None:
+    """Write one row per domain: mean@n on the held-out prompts."""
+    with run.meter.time("evaluate"):
+        seed = run.config.seed * 1_000_003 + run.step  # other samples at every evaluation, of the same prompts
+        results = evaluate(run.model, run.task, run.heldout, run.config, seed=seed)
+    for result in results:
+        run.log("eval", dataclasses.asdict(result))

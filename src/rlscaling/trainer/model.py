@@ -1,0 +1,343 @@
+"""The policy: a decoder of the Llama family, its key-value cache, and an optional mixture of experts.
+
+RMSNorm, rotary positions, grouped-query attention and SwiGLU, with the names Llama and Qwen give their weights. The
+head is a module of its own precision: FP32 logits in generator and trainer alike [ScaleRL, 3.2].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rlscaling.trainer.kernels import ops
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.config import TrainConfig
+    from rlscaling.trainer.tasks import Task
+
+GROUPED_UP_TO = 32
+"""Longest sequence whose query heads are folded into rows of one product: 9 ms against 12 for 512 x 10 tokens, but 92
+against 72 for 128 x 80 tokens, where skipping the masked half pays."""
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSpec:
+    """Sizes of a decoder."""
+
+    vocab_size: int
+    d_model: int = 32
+    n_layers: int = 2
+    n_heads: int = 4
+    n_kv_heads: int = 2
+    d_ff: int = 96
+    max_positions: int = 64
+    tied_head: bool = False
+    head_dtype: str = "fp32"
+    dtype: str = "fp32"
+    n_experts: int = 0
+    top_k_experts: int = 2
+    rope_theta: float = 10000.0
+    norm_eps: float = 1e-6
+
+    @property
+    def d_head(self) -> int:
+        """Width of a head."""
+        return self.d_model // self.n_heads
+
+
+def build_model(config: TrainConfig, task: Task) -> Decoder:
+    """Return the freshly initialised policy of a run, on its device; the seed decides the weights."""
+    names = {f.name for f in dataclasses.fields(ModelSpec)}
+    sizes = {name: value for name, value in vars(config).items() if name in names}
+    spec = ModelSpec(len(task.vocab), max_positions=task.prompt_length + task.max_new_tokens, **sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        model = Decoder(spec)
+    return model.to(config.device)
+
+
+class KVCache:
+    """Keys and values of N rows, each with its own number of tokens.
+
+    Attributes
+    ----------
+    k, v : Tensor
+        (L, N, K, S, d): layers, rows, key heads, positions, width of a head.
+    positions : Tensor
+        (N,) long, tokens that each row holds.
+    longest : int
+        At least the largest of ``positions``, known without asking the device.
+    """
+
+    def __init__(self, k: Tensor, v: Tensor, positions: Tensor, longest: int) -> None:
+        self.k, self.v, self.positions, self.longest = k, v, positions, longest
+
+    @classmethod
+    def empty(cls, spec: ModelSpec, rows: int, device: torch.device | str = "cpu") -> KVCache:
+        """Return a cache of ``rows`` rows without tokens."""
+        shape = (spec.n_layers, rows, spec.n_kv_heads, spec.max_positions, spec.d_head)
+        # zeros, not empty: a masked NaN would still be multiplied by 0
+        k, v = (torch.zeros(shape, dtype=DTYPES[spec.dtype], device=device) for _ in range(2))
+        return cls(k, v, torch.zeros(rows, dtype=torch.long, device=device), 0)
+
+    def __len__(self) -> int:
+        return self.k.shape[1]
+
+    def keep(self, rows: Tensor) -> KVCache:
+        """Return the cache of these rows, shape (n,) of indices, which may repeat."""
+        positions = self.positions[rows]
+        longest = int(positions.max()) if len(rows) else 0
+        return KVCache(self.k.index_select(1, rows), self.v.index_select(1, rows), positions, longest)
+
+    def append(self, other: KVCache) -> KVCache:
+        """Return a cache with the rows of ``other`` after its own."""
+        return KVCache(
+            torch.cat((self.k, other.k), 1),
+            torch.cat((self.v, other.v), 1),
+            torch.cat((self.positions, other.positions)),
+            max(self.longest, other.longest),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint holds; only positions that hold a token."""
+        n = self.longest
+        return {"k": self.k[:, :, :, :n].clone(), "v": self.v[:, :, :, :n].clone(), "positions": self.positions.clone()}
+
+    @classmethod
+    def from_state(cls, spec: ModelSpec, state: Mapping[str, Any], device: torch.device | str = "cpu") -> KVCache:
+        """Return the cache that ``state_dict`` came from."""
+        cache = cls.empty(spec, state["k"].shape[1], device)
+        cache.longest = state["k"].shape[3]
+        cache.k[:, :, :, : cache.longest] = state["k"].to(device)
+        cache.v[:, :, :, : cache.longest] = state["v"].to(device)
+        cache.positions = state["positions"].to(device)
+        return cache
+
+
+class RMSNorm(nn.Module):
+    """``x / sqrt(mean(x**2) + eps) * weight``, the mean in FP32."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the rescaled rows, (..., D)."""
+        if x.dtype == torch.float32:
+            return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return self.weight * functional.rms_norm(x.float(), self.weight.shape, None, self.eps).to(x.dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the halves of each head by the angle of its position [RoFormer, arXiv 2104.09864]."""
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """What all layers of one forward pass share."""
+
+    cos: Tensor  # (1 or B, 1, T, d)
+    sin: Tensor
+    mask: Tensor | None  # (1 or B, 1, G * T, S), 0 or -inf; None is plain causal
+    write: tuple[Tensor, Tensor, Tensor] | None  # rows, key heads, positions to write to
+
+
+class Attention(nn.Module):
+    """Causal attention in which a group of query heads shares one key head [GQA, arXiv 2305.13245]."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        kv = spec.n_kv_heads * spec.d_head
+        self.q_proj = nn.Linear(spec.d_model, spec.d_model, bias=False)
+        self.k_proj = nn.Linear(spec.d_model, kv, bias=False)
+        self.v_proj = nn.Linear(spec.d_model, kv, bias=False)
+        self.o_proj = nn.Linear(spec.d_model, spec.d_model, bias=False)
+
+    def forward(self, x: Tensor, step: _Step, k_cache: Tensor | None, v_cache: Tensor | None, end: int) -> Tensor:
+        """Return what each token of x, (B, T, D), gathers from itself and the tokens before it."""
+        B, T, _ = x.shape
+        K, d = self.spec.n_kv_heads, self.spec.d_head
+        q = rotate(self.q_proj(x).view(B, T, -1, d).transpose(1, 2), step.cos, step.sin)  # (B, H, T, d)
+        k = rotate(self.k_proj(x).view(B, T, K, d).transpose(1, 2), step.cos, step.sin)  # (B, K, T, d)
+        v = self.v_proj(x).view(B, T, K, d).transpose(1, 2)
+        if k_cache is not None and v_cache is not None and step.write is not None:
+            k_cache[step.write], v_cache[step.write] = k, v
+            k, v = k_cache[:, :, :end], v_cache[:, :, :end]
+        if step.mask is None:
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        else:
+            # the query heads of a group become further rows of one product: no key is copied
+            q = q.reshape(B, K, -1, d)  # (B, K, G * T, d)
+            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=step.mask).view(B, -1, T, d)
+        y = y.transpose(1, 2).reshape(B, T, -1)
+        out: Tensor = self.o_proj(y)
+        return out
+
+
+class SwiGLU(nn.Module):
+    """``down(silu(gate(x)) * up(x))`` [arXiv 2002.05202]."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(spec.d_model, spec.d_ff, bias=False)
+        self.up_proj = nn.Linear(spec.d_model, spec.d_ff, bias=False)
+        self.down_proj = nn.Linear(spec.d_ff, spec.d_model, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (..., D) for (..., D)."""
+        out: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class MixtureOfExperts(nn.Module):
+    """Each token visits its best ``top_k_experts`` experts, weighted by the softmax over them [arXiv 2401.04088].
+
+    After a forward pass ``load_balance`` is ``E * sum_e f_e * P_e``: the share of visits that expert e received times
+    its mean probability, 1 when all are used alike [Switch, arXiv 2101.03961, eq. 4].
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.top_k = spec.top_k_experts
+        self.gate = nn.Linear(spec.d_model, spec.n_experts, bias=False)
+        self.experts = nn.ModuleList(SwiGLU(spec) for _ in range(spec.n_experts))
+        self.load_balance: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (B, T, D) for (B, T, D)."""
+        flat = x.reshape(-1, x.shape[-1])
+        probability = self.gate(flat).float().softmax(-1)  # (B * T, E)
+        weight, chosen = probability.topk(self.top_k, -1)
+        weight = (weight / weight.sum(-1, keepdim=True)).to(x.dtype)
+        visits = torch.bincount(chosen.flatten(), minlength=len(self.experts)) / chosen.numel()
+        self.load_balance = len(self.experts) * (visits * probability.mean(0)).sum()
+        out = torch.zeros_like(flat)
+        for e, expert in enumerate(self.experts):
+            rows, slot = (chosen == e).nonzero(as_tuple=True)
+            out = out.index_add(0, rows, expert(flat[rows]) * weight[rows, slot, None])
+        return out.view_as(x)
+
+
+class Block(nn.Module):
+    """One layer: attention and a feed-forward block, each behind a norm and around a residual."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(spec.d_model, spec.norm_eps)
+        self.self_attn = Attention(spec)
+        self.post_attention_layernorm = RMSNorm(spec.d_model, spec.norm_eps)
+        self.mlp = MixtureOfExperts(spec) if spec.n_experts else SwiGLU(spec)
+
+    def forward(self, x: Tensor, step: _Step, k_cache: Tensor | None, v_cache: Tensor | None, end: int) -> Tensor:
+        """Return the residual stream after this layer, (B, T, D)."""
+        x = x + self.self_attn(self.input_layernorm(x), step, k_cache, v_cache, end)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+
+class Decoder(nn.Module):
+    """The policy.
+
+    Parameters
+    ----------
+    spec
+        Its sizes.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.embed_tokens = nn.Embedding(spec.vocab_size, spec.d_model)
+        self.layers = nn.ModuleList(Block(spec) for _ in range(spec.n_layers))
+        self.norm = RMSNorm(spec.d_model, spec.norm_eps)
+        self.lm_head = nn.Linear(spec.d_model, spec.vocab_size, bias=False)
+        if spec.tied_head:
+            self.lm_head.weight = self.embed_tokens.weight
+        self._initialise()
+        self.to(DTYPES[spec.dtype])
+        angle = torch.arange(spec.max_positions)[:, None] * spec.rope_theta ** (
+            -torch.arange(0, spec.d_head, 2) / spec.d_head
+        )
+        angle = torch.cat((angle, angle), -1)  # (S, d)
+        self.register_buffer("cos", angle.cos().to(DTYPES[spec.dtype]), persistent=False)
+        self.register_buffer("sin", angle.sin().to(DTYPES[spec.dtype]), persistent=False)
+
+    def _initialise(self) -> None:
+        """Draw every matrix with variance 1 / inputs; those that write to the residual stream by 1 / (2 L) less."""
+        for name, weight in self.named_parameters():
+            if weight.dim() == 2:
+                std = weight.shape[1] ** -0.5
+                if name.endswith(("o_proj.weight", "down_proj.weight")):
+                    std *= (2 * self.spec.n_layers) ** -0.5
+                nn.init.normal_(weight, std=std)
+
+    def forward(self, tokens: Tensor, *, cache: KVCache | None = None, positions: Tensor | None = None) -> Tensor:
+        """Return the hidden states after the last norm.
+
+        Parameters
+        ----------
+        tokens
+            (B, T) long. With a cache, row i goes on where row i of the cache ends.
+        cache
+            Keys and values of earlier tokens, changed in place; None sees only ``tokens``.
+        positions
+            (B, T) or (1, T) long, positions of the tokens without a cache; None counts from 0.
+
+        Returns
+        -------
+        Tensor
+            (B, T, D).
+        """
+        T = tokens.shape[1]
+        end = T if cache is None else cache.longest + T
+        step = self._step(tokens, cache, positions, end)
+        x = self.embed_tokens(tokens)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, step, None if cache is None else cache.k[i], None if cache is None else cache.v[i], end)
+        if cache is not None:
+            cache.positions = cache.positions + T
+            cache.longest = end
+        out: Tensor = self.norm(x)
+        return out
+
+    def _step(self, tokens: Tensor, cache: KVCache | None, positions: Tensor | None, end: int) -> _Step:
+        (B, T), device = tokens.shape, tokens.device
+        order = torch.arange(T, device=device)[None]
+        write = None
+        if cache is None:
+            at, place = order if positions is None else positions, order
+        else:
+            at = place = cache.positions[:, None] + order  # (B, T)
+            rows, heads = (torch.arange(n, device=device) for n in (B, self.spec.n_kv_heads))
+            write = (rows[:, None, None], heads[None, :, None], place[:, None, :])
+        mask = None
+        if cache is not None or T <= GROUPED_UP_TO:
+            hidden = torch.arange(end, device=device) > place[:, :, None]  # (1 or B, T, S)
+            mask = torch.zeros(hidden.shape, dtype=self.cos.dtype, device=device).masked_fill_(hidden, -torch.inf)
+            mask = mask.repeat(1, self.spec.n_heads // self.spec.n_kv_heads, 1)[:, None]
+        return _Step(self.cos[at][:, None], self.sin[at][:, None], mask, write)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits, FP32, (..., V), computed in the precision of the head."""
+        return ops.head(hidden, self.lm_head.weight, self.spec.head_dtype)
+
+    @property
+    def load_balance_loss(self) -> Tensor | None:
+        """Mean over the layers of the load-balance loss of the last forward pass; None for a dense model."""
+        losses = [b.mlp.load_balance for b in self.layers if isinstance(b.mlp, MixtureOfExperts)]
+        known = [loss for loss in losses if loss is not None]
+        return torch.stack(known).mean() if known else None

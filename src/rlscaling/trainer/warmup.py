@@ -1,0 +1,58 @@
+"""A short supervised warm-up: reinforcement learning needs a model that is right now and then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.optim import Optimizer
+from rlscaling.trainer.policy import token_logp
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlscaling.trainer.config import TrainConfig
+    from rlscaling.trainer.model import Decoder
+    from rlscaling.trainer.tasks import Task
+
+_LR_RISE = 10
+_WARMUP_STREAM = 0x5F7  # keeps the examples apart from the epochs of the same seed
+
+
+def supervised_warmup(model: Decoder, task: Task, config: TrainConfig) -> float:
+    """Imitate ``warmup_steps`` batches of the task's examples; return the last loss, in nats per token."""
+    optimizer = Optimizer(
+        model,
+        lr=config.warmup_lr,
+        warmup=_LR_RISE,
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_eps,
+        weight_decay=config.weight_decay,
+        clip=config.grad_clip,
+    )
+    rng = np.random.default_rng([config.seed, _WARMUP_STREAM])
+    value = float("nan")
+    for step in range(config.warmup_steps):
+        prompt_ids, tokens, inside = (part.to(config.device) for part in _examples(task, config.warmup_batch, rng))
+        loss = -token_logp(model, prompt_ids, tokens, inside).mean()
+        torch.autograd.backward(loss)
+        optimizer.accumulate()
+        optimizer.step()
+        value = float(loss.detach())
+        if value != value:
+            raise TrainError(f"the loss of warm-up step {step} is {value}: lower warmup_lr={config.warmup_lr:g}")
+    return value
+
+
+def _examples(task: Task, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Return prompts (n, P), padded completions (n, T) and which tokens are theirs."""
+    pairs = [task.sft_example(int(i), rng) for i in rng.integers(task.n_train, size=n)]
+    longest = max(len(completion) for _, completion in pairs)
+    tokens = torch.full((n, longest), task.pad_id)
+    for row, (_, completion) in enumerate(pairs):
+        tokens[row, : len(completion)] = torch.tensor(completion)
+    lengths = torch.tensor([len(completion) for _, completion in pairs])
+    return torch.tensor([prompt for prompt, _ in pairs]), tokens, torch.arange(longest) < lengths[:, None]

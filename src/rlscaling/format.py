@@ -34,7 +34,7 @@ def number(value: float, decimals: int | None = None) -> str:
         decimals = 0 if value == 0 else max(3 - math.floor(math.log10(abs(value))), -12)
         text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return f"{round(value, decimals) + 0.0:,.{max(decimals, 0)}f}"  # + 0.0: no minus before a zero
 
 
 def plus_minus(value: float, error: float) -> str:

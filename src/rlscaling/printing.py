@@ -98,7 +98,12 @@ def fit_text(fit: SigmoidFit) -> str:
 def fit_html(fit: SigmoidFit) -> str:
     """Return the HTML form of a fit, for notebooks."""
     header = ["", "estimate", "95 % interval", ""]
-    return html_table(parameter_rows(fit), header, headline(fit), [*twice_lines(fit), provenance(fit), *fit.notes])
+    return html_table(
+        parameter_rows(fit),
+        header,
+        headline(fit),
+        [*(t.strip() for t in twice_lines(fit)), provenance(fit), *fit.notes],
+    )
 
 
 def bootstrap_rows(boot: Bootstrap) -> list[list[str]]:
@@ -132,7 +137,8 @@ def bootstrap_text(boot: Bootstrap) -> str:
     lines = [headline(boot.fit), text_table(bootstrap_rows(boot), header), *twice_lines(boot.fit)]
     lines.append(f"  {boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}")
     lines.append(
-        f"  'new run' adds the spread between seeds: sd {boot.seed_sd:g} of A; 'this run' is this run's own noise"
+        f"  'new run' adds the spread between seeds: sd {boot.seed_sd:g} of A; 'this run' is what more of this run "
+        "would show"
     )
     lines += [f"  note: {note}" for note in boot.notes]
     return "\n".join(lines)

@@ -143,7 +143,7 @@ def _check_consistent(o: FitOptions) -> None:
 
 
 def _fraction(value: float) -> str:
-    meant = f", {value / 100:g} for {value:g} %" if 1.0 < value <= 100.0 else ""
+    meant = f", {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
     return f"pass rates are fractions{meant}; for unbounded scores give A_max=inf"
 
 

@@ -17,7 +17,7 @@ MIN_DOF_FOR_OUTLIERS = 6
 MIN_LATE_POINTS = 8
 MIN_POINTS_FOR_DROP = 14
 MIN_POINTS_FOR_JUMP, PLAIN_SD, TINY = 8, 20.0, 1e-16
-DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 5.0, 60, 1.4826
+LOW_SD, DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 3.0, 5.0, 60, 1.4826
 MAX_SHAPE_POINTS = 1000
 SEED = 251013787
 QUICK_NULL, FULL_NULL = 200, 400
@@ -144,6 +144,9 @@ def late_drop(model: FittedModel) -> LateDrop | None:
         return None
     start = n - ends[int(np.argmax(falls / scale))]
     before = _part(model, slice(0, start))
+    while start > n - 2 * len(ends) and _lies_low(before, model, start - 1):  # the fall began earlier
+        start -= 1
+        before = _part(model, slice(0, start))
     rng = np.random.default_rng(SEED)
     draws = replicates(before, "ar1", rng, DROP_REPLICATES)
     later = series.compute[start:]
@@ -152,6 +155,14 @@ def late_drop(model: FittedModel) -> LateDrop | None:
     shortfall = float(np.mean(sigmoid(later, *before.centre) - y[start:]))
     t = shortfall / max(float(np.hypot(curve_sd, noise.std())), 1e-12)
     return LateDrop(start, shortfall, min(1.0, len(ends) * float(stdtr(before.noise.dof, -t))))
+
+
+def _lies_low(before: FittedModel, model: FittedModel, point: int) -> bool:
+    """Return whether a point lies more than 3 sd below the curve, the sd being that of the points before it."""
+    shortfall = before.centre_residual[:point]
+    sd = float(np.median(np.abs(shortfall - np.median(shortfall)))) * MAD_TO_SD
+    expected = float(sigmoid(model.series.compute[point], *before.centre))
+    return bool(expected - model.series.y[point] > LOW_SD * max(sd, 1e-12))
 
 
 def _part(model: FittedModel, points: slice) -> FittedModel:

@@ -71,7 +71,8 @@ def judge(model: FittedModel, unit: str) -> Judgement:
         verdict = grade(*ci["A"], model.problem.A_max, score_scale(model))
         if verdict is not Verdict.IDENTIFIED and shape is None:
             needed = _needed(model, draws)
-        reason = REASONS[verdict] + ("" if model.problem.ordered else UNBOUNDED)
+        graded = verdict is not Verdict.NOT_IDENTIFIED
+        reason = REASONS[verdict] + (UNBOUNDED if graded and not model.problem.ordered else "")
         reason += _needed_text(needed, float(model.series.compute[-1]), unit)
     return Judgement(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, draws))
 

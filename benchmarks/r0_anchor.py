@@ -93,11 +93,16 @@ def simulated(n_series: int, jobs: int) -> None:
 def real(folder: Path) -> None:
     """Print the errors of forecasts on real held-out curves."""
     print("\nreal held-out curves: forecasts from the first half and quarter")
+    correlation: list[float] = []
     errors: dict[float, dict[float | str, list[float]]] = {2.0: {}, 4.0: {}}
     for path in sorted(folder.glob("*.csv")):
         if "train" in path.stem:
             continue
         trace = read_trace(path, scale="auto")
+        whole = fit_sigmoid(trace.compute, trace.pass_rate, min_compute=0, on_failure="return")
+        if whole and whole.n_points >= 20:
+            r = whole.residual
+            correlation.append(float(r[1:] @ r[:-1] / (r @ r)))
         for factor, book in errors.items():
             last = float(trace.compute[-1])
             early = trace.compute <= last / factor
@@ -116,6 +121,11 @@ def real(folder: Path) -> None:
                 except RLScalingError:
                     continue
                 book.setdefault(choice, []).append(float(fit.predict(trace.compute[late]).mean()) - target)
+    low, median, high = np.quantile(correlation, [0.1, 0.5, 0.9])
+    print(
+        f"lag-1 correlation of the residuals of {len(correlation)} curves with 20 evaluations or more: median "
+        f"{median:.2f}, 10-90 % {low:.2f} to {high:.2f}"
+    )
     for factor, book in errors.items():
         n = len(book["last value"])
         reference = np.abs(book["last value"])

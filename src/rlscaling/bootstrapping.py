@@ -49,7 +49,7 @@ def bootstrap(
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers, on any number of workers.
     n_jobs : int
-        Workers, through joblib (-1: all cores). Pays from about 10,000 replicates on.
+        Workers, through joblib (-1: all cores).
     seed_sd : float
         Spread of ``A`` between seeds of one recipe, for the "new run" interval.
     on_progress : callable, optional

@@ -7,7 +7,7 @@ is a legal point, where the curve is ``R0``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,8 +102,8 @@ def log_linear(compute: ArrayLike, intercept: ArrayLike, slope: ArrayLike) -> Ar
     return np.asarray(np.asarray(intercept) + np.asarray(slope) * log_compute(compute))
 
 
-FORMS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "power-law": (power_law_of_log, ("A", "B", "log_D")),
-    "exponential": (exponential, ("A", "tau", "R0")),
-    "log-linear": (log_linear, ("intercept", "slope")),
+FORMS: dict[str, Callable[..., Array]] = {
+    "power-law": power_law_of_log,
+    "exponential": exponential,
+    "log-linear": log_linear,
 }

@@ -14,7 +14,7 @@ from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fit import fit_trace, refit
 from rlscaling.format import interval, number, text_table
 from rlscaling.intervals import Bootstrap, Forecast, Reach, reach_interval
-from rlscaling.printing import headline, unit_text
+from rlscaling.printing import unit_text
 from rlscaling.results import SigmoidFit, Verdict
 from rlscaling.trace import Trace, as_floats
 
@@ -82,7 +82,7 @@ def extrapolate(
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
-        confidence_level=boot.confidence_level, verdict=boot.verdict, headline=headline(fit),
+        confidence_level=boot.confidence_level,
         seed=boot.seed, notes=tuple(notes),
     )  # fmt: skip
 

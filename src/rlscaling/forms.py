@@ -47,7 +47,7 @@ class CurveFit:
 
     def predict(self, compute: ArrayLike) -> Array:
         """Return the fitted pass rate at ``compute``."""
-        return np.asarray(FORMS[self.form][0](compute, **self.params))
+        return np.asarray(FORMS[self.form](compute, **self.params))
 
     def __str__(self) -> str:
         values = ", ".join(f"{k} = {v:.4g}" for k, v in self.params.items())
@@ -172,7 +172,7 @@ def fit_curve(
     C, y = C[data.used], y[data.used]
     fitter = {"power-law": _power_law, "exponential": _exponential, "log-linear": _log_linear}[form]
     params, at_bound = fitter(C, y, options.A_max)
-    residual = y - FORMS[form][0](C, **params)
+    residual = y - FORMS[form](C, **params)
     kind = PowerLawFit if form == "power-law" else CurveFit
     return kind(
         form=form, params=params, ssr=float(residual @ residual), residual=residual, n_points=len(C),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def percentile_interval(draws: Array, confidence_level: float) -> Array:
     """Return the percentile interval of each column, shape (..., 2).
 
-    Never the "basic" (reflected) interval: when A piles up at its bound that one covers 8-58 %.
+    Never the "basic" (reflected) interval: where A piles up at its bound that one points the wrong way.
     """
     tail = 0.5 * (1.0 - confidence_level)
     with np.errstate(invalid="ignore"):
@@ -184,10 +184,13 @@ class Forecast:
     distribution_new_run: Array
     supported: Array
     confidence_level: float
-    verdict: Verdict
-    headline: str
     seed: int
     notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the fit."""
+        return self.fit.verdict
 
     @property
     def beyond(self) -> Array:

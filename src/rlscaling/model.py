@@ -62,7 +62,7 @@ class FittedModel:
     ``centre`` is least squares with a weak prior on the exponent, ``log B ~ N(log 1.6, 0.5)`` (Table 1 of ScaleRL
     spans 1.09 to 2.44). Once the bend has been seen it is the fit itself. Before, least squares often takes a
     wander of the noise for an early plateau with a steep rise, and replicates around that curve cannot contain
-    the truth: coverage fell to 0.64 there, and is 0.9 or more around the centre (benchmarks/coverage.py).
+    the truth (benchmarks/coverage.py --around fit).
     """
 
     problem: Problem

@@ -186,7 +186,7 @@ def forecast_text(forecast: Forecast) -> str:
         f"{level} this run",
         f"{level} new run",
     ]
-    lines = [forecast.headline, text_table(forecast_rows(forecast), header)]
+    lines = [headline(forecast.fit), text_table(forecast_rows(forecast), header)]
     lines += [f"  note: {note}" for note in forecast.notes]
     return "\n".join(lines)
 
@@ -201,4 +201,4 @@ def forecast_html(forecast: Forecast) -> str:
         f"{level} this run",
         f"{level} new run",
     ]
-    return html_table(forecast_rows(forecast), header, forecast.headline, forecast.notes)
+    return html_table(forecast_rows(forecast), header, headline(forecast.fit), forecast.notes)

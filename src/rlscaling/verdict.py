@@ -1,7 +1,7 @@
 """What the data can tell: flat, falling, misfit, or how well the ceiling ``A`` is known.
 
 The verdict is computed for every fit, at 95 %, from 200 replicates with a fixed seed. When several apply, the
-order is misfit, falling, flat, then the width of the interval of ``A``.
+order is: a collapse at the end (falling), misfit, falling, flat, then the width of the interval of ``A``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlscaling.change import change, late_decline
 from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid
 from rlscaling.format import number, robust_error
 from rlscaling.horizon import compute_needed
@@ -17,7 +18,7 @@ from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
 from rlscaling.resample import replicates
 from rlscaling.results import ComputeNeeded, Verdict
-from rlscaling.shape import falling_p_value, flat_p_value, late_drop, late_third, outlier_points, residual_tests
+from rlscaling.shape import late_drop, outlier_points, residual_tests
 
 N_REPLICATES, N_NEAR_LIMIT = 200, 1000
 SEED = 251013786  # fixed, so that a fit has one verdict: the paper's arXiv number
@@ -113,8 +114,8 @@ def grade(low: float, high: float, A_max: float, scale: float = 1.0) -> Verdict:
 def _needed(model: FittedModel, draws: Array) -> ComputeNeeded:
     """Return the run length for ±0.02: by design theory, and no less than the width of the present interval implies.
 
-    The linear theory can be content with the data there are. The width of A falls about like 1 / C^2 while the bend
-    comes into view and slower after, so the present one asks for at least its root times the compute so far.
+    The linear theory can be content with the data there are; the present width over the target then asks for its root
+    times the compute so far. How far that is right: benchmarks/verdicts.py.
     """
     target, scale = HALF_WIDTHS[Verdict.IDENTIFIED], score_scale(model)
     low_A, high_A = np.quantile(draws[:, 0], [0.025, 0.975])
@@ -149,7 +150,7 @@ def _shape_verdict(model: FittedModel, unit: str) -> Shape:
     rise is a constant: there, falling and flat come first, since a constant's residuals say nothing
     about a sigmoid.
     """
-    checks = [_collapse, _misfit, _falling, _flat] if model.rises else [_collapse, _falling, _flat, _misfit]
+    checks = [_collapse, _misfit, _moves] if model.rises else [_collapse, _moves, _misfit]
     for check in checks if model.problem.ordered else [_misfit]:
         found = check(model, unit)
         if found is not None:
@@ -189,22 +190,20 @@ def _misfit(model: FittedModel, unit: str) -> Shape:
     return None
 
 
-def _falling(model: FittedModel, unit: str) -> Shape:
-    p = falling_p_value(model)
-    if p < P_FALLING:
-        return Verdict.FALLING, f"the pass rate declines (p = {p:.1g}): no ceiling can be read from this run"
-    late = late_third(model)
-    if late is not None and falling_p_value(late) < P_COLLAPSE:
-        start = float(late.series.compute[0])
+def _moves(model: FittedModel, unit: str) -> Shape:
+    """Return falling or flat, when the run declines, declines late, or does not move beyond its noise."""
+    moved = change(model)
+    if not moved.rises and moved.p <= P_FALLING:
+        reason = f"the pass rate declines (a constant has p <= {moved.p:.1g}): no ceiling can be read from this run"
+        return Verdict.FALLING, reason
+    late = late_decline(model)
+    if late is not None and late[1] < P_COLLAPSE:
+        start = float(model.series.compute[late[0]])
         return Verdict.FALLING, (
             f"the pass rate declines over the last third, from {number(start)} {unit_text(unit)} on "
-            f"(p = {falling_p_value(late):.1g}); max_compute= (--max-compute {start:.10g}) fits the part before"
+            f"(p = {late[1]:.1g}); max_compute= (--max-compute {start:.10g}) fits the part before"
         )
-    return None
-
-
-def _flat(model: FittedModel, unit: str) -> Shape:
-    p = flat_p_value(model)
-    if p > P_FLAT:
+    if not moved.rises or moved.p > P_FLAT:
+        p = moved.p if moved.rises else 1.0
         return Verdict.FLAT, f"no rise beyond the noise (p = {p:.2g} for a constant pass rate)"
     return None

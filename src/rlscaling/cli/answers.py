@@ -54,16 +54,6 @@ class Answer:
     told: tuple[str, ...] = ()  # what the reader said: it goes to stderr
 
     @property
-    def verdict(self) -> Verdict:
-        """The verdict of the fit."""
-        return self.fit.verdict
-
-    @property
-    def reason(self) -> str:
-        """The verdict in a sentence."""
-        return self.fit.reason
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What was done and assumed."""
         return self.forecast.notes if self.forecast is not None else self.fit.notes
@@ -128,7 +118,7 @@ def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
     fit, boot = given.fit, given.bootstrap
     intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
     needed = fit.compute_needed
-    out: dict[str, Any] = {"run": given.name, "verdict": str(given.verdict), "reason": given.reason}
+    out: dict[str, Any] = {"run": given.name, "verdict": str(given.fit.verdict), "reason": given.fit.reason}
     out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
     out |= {
         "R0_source": fit.R0_source,

@@ -64,7 +64,7 @@ def _say(given: Answer | Refusal) -> None:
 def _exit_code(answers: Sequence[Answer | Refusal], require_identified: bool) -> int:
     if any(isinstance(given, Refusal) for given in answers):
         return REFUSED
-    unknown = any(isinstance(given, Answer) and given.verdict not in KNOWN for given in answers)
+    unknown = any(isinstance(given, Answer) and given.fit.verdict not in KNOWN for given in answers)
     return NOT_IDENTIFIED if require_identified and unknown else 0
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rlscaling.format import interval, number, text_table
 from rlscaling.printing import (
-    NO_BARE_CEILING,
     bootstrap_rows,
     forecast_rows,
+    not_identified,
     parameter_rows,
     provenance,
     twice_lines,
@@ -64,8 +64,9 @@ class Printer:
         """Write the name of what follows."""
         self.line(text, "bold")
 
-    def verdict(self, verdict: str, name: str, reason: str) -> None:
+    def verdict(self, given: Answer) -> None:
         """Write the verdict in its colour, the run and the reason."""
+        verdict, name, reason = str(given.fit.verdict), given.name, given.fit.reason
         if self.console is None:
             self.line(f"{verdict} [{name}]: {reason}")
             return
@@ -105,7 +106,7 @@ class Printer:
 
     def answer(self, given: Answer, request: Request, *, forecast_first: bool = False) -> None:
         """Write the answer on one run, the verdict first."""
-        self.verdict(str(given.verdict), given.name, given.reason)
+        self.verdict(given)
         parts = [self._parameters, self._forecast]
         for part in reversed(parts) if forecast_first else parts:
             part(given, request)
@@ -164,10 +165,9 @@ class Printer:
                 rows.append([given.name, "refused", "", "", ""])
                 continue
             ci = given.bootstrap.confidence_interval["A"] if given.bootstrap is not None else None
-            bare = str(given.verdict) in NO_BARE_CEILING
-            ceiling = "" if bare else number(given.fit.A, 3)
+            ceiling = "" if not_identified(given.fit, "A") else number(given.fit.A, 3)
             span = interval(*ci) if ci is not None and ci[0] != ci[1] else ""
-            rows.append([given.name, str(given.verdict), ceiling, span, str(given.fit.n_points)])
+            rows.append([given.name, str(given.fit.verdict), ceiling, span, str(given.fit.n_points)])
         self.heading("Overview")
         header = ["run", "verdict", "A", f"{100 * request.confidence_level:g} % this run", "points"]
         self.table(header, rows, verdict_column=1)

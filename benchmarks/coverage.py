@@ -112,10 +112,10 @@ def main() -> int:
     coverage, width = np.array(shares), np.array(widths)
     mean, worst = coverage.mean(axis=0), coverage.min(axis=0)
     ratio, mean_ratio = width[:, 0].mean() / width[:, 1].mean(), float((width[:, 0] / width[:, 1]).mean())
+    correlated = coverage[[cell["noise"] != "white" for cell in rows]].mean(axis=0)
+    print(f"\n{'mean, correlated noise':22}" + " ".join(f"{s:7.3f}" for s in correlated))
     print(
-        f"\n{'mean':21} "
-        + " ".join(f"{s:7.3f}" for s in mean)
-        + f" {width[:, 0].mean():7.4f} {width[:, 1].mean():7.4f}"
+        f"{'mean':21} " + " ".join(f"{s:7.3f}" for s in mean) + f" {width[:, 0].mean():7.4f} {width[:, 1].mean():7.4f}"
     )
     print(f"{'minimum':21} " + " ".join(f"{s:7.3f}" for s in worst))
     margin = np.sqrt(0.95 * 0.05 / args.series)

@@ -110,7 +110,7 @@ def test_defaults_of_a_task_yield_to_overrides() -> None:
     [
         (
             {"recipe": "scalrl"},
-            r"recipe 'scalrl' is unknown \(did you mean scalerl.*\); `rlscaling recipes` lists them",
+            r"recipe 'scalrl' is unknown \(did you mean scalerl.*\); known are scalerl, .*loo-npr",
         ),
         ({"temprature": 1.0}, r"no field 'temprature' \(did you mean temperature\?\)"),
         ({"loss": "ppo"}, r"loss='ppo' is unknown; choose one of cispo, dapo, grpo, gspo, reinforce"),

@@ -20,21 +20,8 @@ from rlscaling.trainer.model import KVCache
 from rlscaling.trainer.rollout import Group, Rollout, collate
 from rlscaling.trainer.run import Run
 from rlscaling.trainer.warmup import supervised_warmup
+from small_runs import SMALL
 
-SMALL: dict[str, Any] = {
-    "threads": 1,
-    "n_train_prompts": 60,
-    "prompts_per_step": 6,
-    "generations": 4,
-    "warmup_steps": 30,
-    "warmup_batch": 32,
-    "warmup_lr": 5e-3,
-    "eval_prompts": 10,
-    "eval_samples": 2,
-    "eval_every": 2,
-    "steps": 3,
-    "n_digits": 3,
-}
 THINKING = {
     "task": "addition",
     "n_digits": 2,
@@ -46,7 +33,7 @@ THINKING = {
 
 
 def small(recipe: str = "scalerl", **changes: Any) -> TrainConfig:
-    return make_config(recipe, **{**SMALL, **changes})
+    return make_config(recipe, **{**SMALL, "eval_samples": 2, "eval_every": 2, "steps": 3, **changes})
 
 
 def of_kind(result: TrainResult, kind: str) -> list[dict[str, Any]]:

@@ -23,23 +23,11 @@ from rlscaling.trainer.policy import hidden_states, token_logp
 from rlscaling.trainer.rollout import pack_rollouts, unpack_rollouts
 from rlscaling.trainer.run import Run
 from rlscaling.trainer.warmup import supervised_warmup
-
-SMALL: dict[str, Any] = {
-    "threads": 1,
-    "n_train_prompts": 60,
-    "prompts_per_step": 6,
-    "generations": 4,
-    "warmup_steps": 30,
-    "warmup_batch": 32,
-    "warmup_lr": 5e-3,
-    "eval_prompts": 10,
-    "eval_samples": 3,
-    "n_digits": 3,
-}
+from small_runs import SMALL
 
 
 def small(**changes: Any) -> TrainConfig:
-    return make_config("scalerl", **{**SMALL, **changes})
+    return make_config("scalerl", **{**SMALL, "eval_samples": 3, **changes})
 
 
 # --- optimizer ------------------------------------------------------------------------------------------

@@ -176,14 +176,16 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     0.26
     >>> make_config(temprature=0.7)
     Traceback (most recent call last):
-    rlscaling.trainer.errors.TrainError: there is no field 'temprature' (did you mean temperature?); `rlscaling train
-    --help` lists them
+    rlscaling.trainer.errors.TrainError: there is no field 'temprature' (did you mean temperature?); `python -m
+    rlscaling.trainer --help` lists them
     """
     if recipe not in RECIPES:
-        raise TrainError(f"recipe {recipe!r} is unknown{nearest(recipe, RECIPES)}; `rlscaling recipes` lists them")
+        raise TrainError(f"recipe {recipe!r} is unknown{nearest(recipe, RECIPES)}; known are {', '.join(RECIPES)}")
     for name in overrides:
         if name not in _FIELDS or name == "recipe":
-            raise TrainError(f"there is no field {name!r}{nearest(name, _FIELDS)}; `rlscaling train --help` lists them")
+            raise TrainError(
+                f"there is no field {name!r}{nearest(name, _FIELDS)}; `python -m rlscaling.trainer --help` lists them"
+            )
     task = str(overrides.get("task", _FIELDS["task"].default)) + (
         ", thinking" if overrides.get("thinking_budget") else ""
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -120,7 +121,7 @@ def _digits(number: int | str, width: int = 0) -> Ids:
     return tuple(_DIGIT + int(c) for c in str(number).zfill(width))
 
 
-class _Part:
+class _Part(ABC):
     """What the tasks share: the split into training and held-out prompts, and plain scoring.
 
     A subclass says what prompt belongs to a number below ``task_space``.
@@ -187,8 +188,9 @@ class _Part:
         correct = self._correct(prompt, completion, u)
         return Score(correct, 1.0 if correct == 1.0 else -1.0)
 
+    @abstractmethod
     def _prompt(self, code: int, index: int) -> Prompt:
-        raise NotImplementedError
+        """Return the prompt that a number stands for."""
 
     def _demonstration(self, prompt: Prompt, rng: np.random.Generator) -> Ids:
         return _digits(prompt.answer)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import reference
-from rlscaling.trainer.kernels.reference import HeadResult, LossStats
+from rlscaling.trainer.kernels.reference import HeadResult
+from rlscaling.trainer.losses import LOSSES, LossStats
 
 __all__ = [
     "LOSSES",
@@ -22,8 +23,6 @@ __all__ = [
     "sample",
     "token_logprobs",
 ]
-
-LOSSES = ("cispo", "dapo", "grpo", "gspo", "reinforce")
 
 _backend = reference
 

@@ -12,19 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rlscaling.trainer.losses import LOSSES, Clip, LossStats
 from rlscaling.trainer.rng import gumbel
 
 CHUNK_BYTES = 64 * 2**20
 """Logits that ``policy_head`` holds at once."""
-
-
-class LossStats(NamedTuple):
-    """Counts over the tokens of weight above 0, zero-dimensional, so that micro-batches can be added."""
-
-    n_tokens: Tensor
-    ratio_sum: Tensor
-    ratio_max: Tensor  # 0 without tokens
-    n_clipped: Tensor
 
 
 class HeadResult(NamedTuple):
@@ -79,36 +71,10 @@ def policy_loss(
     clip_high: float,
     sequence: Tensor | None = None,
 ) -> tuple[Tensor, LossStats]:
-    """Return the weighted sum of token losses and its statistics; see ``ops.policy_loss``."""
-    inside = weight > 0
-    # outside the loss the difference means nothing and may overflow
-    log_ratio = torch.where(inside, logp - old_logp, 0.0)
-    if loss == "gspo":
-        log_ratio = _sequence_mean(log_ratio, inside, sequence)
-    ratio = log_ratio.exp()
-    if loss == "reinforce":
-        value, clipped = -advantage * logp, torch.zeros_like(inside)
-    elif loss == "cispo":
-        value, clipped = -ratio.detach().clamp(max=clip_high) * advantage * logp, ratio > clip_high
-    else:
-        bounded = ratio.clamp(1 - clip_low, 1 + (clip_low if loss == "grpo" else clip_high))
-        value, clipped = -torch.minimum(ratio * advantage, bounded * advantage), bounded * advantage < ratio * advantage
-    return torch.where(inside, value * weight, 0.0).sum(), _stats(ratio.detach(), clipped, inside)
-
-
-def _sequence_mean(log_ratio: Tensor, inside: Tensor, sequence: Tensor | None) -> Tensor:
-    """Return for each token the mean of its sequence, over tokens in the loss."""
-    assert sequence is not None, "gspo needs the sequence of every token"
-    n = int(sequence.max()) + 1 if len(sequence) else 0
-    total = torch.zeros(n, device=log_ratio.device).index_add(0, sequence, log_ratio)
-    count = torch.zeros(n, device=log_ratio.device).index_add(0, sequence, inside.float())
-    return (total / count.clamp(min=1))[sequence]
-
-
-def _stats(ratio: Tensor, clipped: Tensor, inside: Tensor) -> LossStats:
-    seen = torch.where(inside, ratio, 0.0)
-    top = seen.max() if len(seen) else seen.sum()
-    return LossStats(inside.sum(), seen.sum(), top, (clipped & inside).sum())
+    """Return the weighted sum of token losses and its statistics: the functions of ``losses.py``."""
+    if sequence is None:
+        sequence = torch.zeros(len(logp), dtype=torch.long, device=logp.device)  # one loss reads it: gspo, checked
+    return LOSSES[loss](logp, old_logp, advantage, weight, Clip(clip_low, clip_high), sequence)
 
 
 def policy_head(

@@ -75,10 +75,10 @@ def extrapolate(
     draws = _curves(boot.distribution, budgets)
     with_seeds = boot.distribution.copy()
     with_seeds[:, 0] = boot.A_new_run
-    supported = _supported(boot.verdict, budgets / fit.compute_range[1])
+    supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict)
     notes = list(fit.notes)
     if not supported.all():
-        notes.append(_unsupported_note(boot.verdict))
+        notes.append(_unsupported_note(fit.verdict))
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
@@ -118,12 +118,11 @@ def _curves(draws: Array, budgets: Array) -> Array:
     return sigmoid(budgets[None, :], A, B, C_mid, R0)
 
 
-def _supported(verdict: Verdict, beyond: Array) -> Array:
+def supported_beyond(verdict: Verdict) -> float:
+    """Return up to how many times the compute so far a number may be given."""
     if verdict in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT):
-        return np.asarray(beyond <= 1.0)
-    if verdict is Verdict.NOT_IDENTIFIED:
-        return np.asarray(beyond <= SUPPORTED_BEYOND)
-    return np.ones(len(beyond), dtype=bool)
+        return 1.0
+    return SUPPORTED_BEYOND if verdict is Verdict.NOT_IDENTIFIED else np.inf
 
 
 def _unsupported_note(verdict: Verdict) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from rlscaling.curves import PARAMETER_NAMES, Array
+from rlscaling.curves import PARAMETER_NAMES, Array, Mask
 from rlscaling.errors import FitError
 from rlscaling.format import robust_error
 from rlscaling.printing import bootstrap_html, bootstrap_text, forecast_html, forecast_text
@@ -182,7 +182,7 @@ class Forecast:
     pass_rate: Array
     distribution: Array
     distribution_new_run: Array
-    supported: Array
+    supported: Mask
     confidence_level: float
     seed: int
     notes: tuple[str, ...] = ()

@@ -89,19 +89,6 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def plain(value: Any) -> Any:
-    """Return JSON-ready nested values; infinities become None."""
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, Mapping):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return finite(value) if isinstance(value, float) else value
-
-
 def check_lengths(data: Mapping[str, Any], residual: Any) -> None:
     """Raise ValueError when the saved arrays do not belong together."""
     n = len(data["compute"])

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError
 from rlscaling.printing import fit_html, fit_text
-from rlscaling.records import FailedFit, FitData, FitOptions, check_lengths, finite, infinite, plain
-from rlscaling.schema import plain as json_value
+from rlscaling.records import FailedFit, FitData, FitOptions, check_lengths, finite, infinite
+from rlscaling.schema import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,7 +264,7 @@ class SigmoidFit:
         out["at_twice"] = None if self.at_twice is None else list(self.at_twice)
         out["options"] = plain(asdict(self.options))
         out["data"] = {f.name: plain(getattr(self.data, f.name)) for f in fields(FitData)}
-        out["metadata"] = json_value(dict(self.metadata))
+        out["metadata"] = plain(self.metadata)
         return out
 
     def _check(self) -> None:

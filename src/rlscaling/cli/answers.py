@@ -8,14 +8,14 @@ from typing import Any
 
 from rlscaling import __version__
 from rlscaling.bootstrapping import bootstrap
-from rlscaling.errors import FitError, RLScalingError
+from rlscaling.errors import FitError
 from rlscaling.forecast import DEFAULT_COMPUTE, CutoffSensitivity, compute_to_reach, cutoff_sensitivity, extrapolate
 from rlscaling.intervals import Bootstrap, Forecast, Reach
 from rlscaling.printing import unit_text
 from rlscaling.results import SigmoidFit, Verdict, finite
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
-from .inputs import Run
+from .inputs import Run, said
 
 SCHEMA_VERSION = 1
 KNOWN = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
@@ -71,10 +71,8 @@ def answer(run: Run, request: Request, on_progress: Progress | None = None) -> A
     """Return the answer on one run; the numbers depend on that run and the request alone."""
     try:
         return _answer(run, request, on_progress)
-    except RLScalingError as error:
-        return Refusal(run.name, str(error))
-    except Exception as error:  # the last resort: one run must not take the batch with it
-        return Refusal(run.name, f"{type(error).__name__}: {error}; this is a fault of rlscaling, please report it")
+    except Exception as error:
+        return Refusal(run.name, said(error))
 
 
 def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:

@@ -90,13 +90,13 @@ def _files(item: str) -> list[Run | tuple[Path, Path]]:
         # rows that a resume threw away are part of no run
         matches = [m for m in matches if len(matches) == 1 or not m.endswith(".discarded.jsonl")]
     except OSError as error:
-        return [Run(item, error=_said(error))]
+        return [Run(item, error=said(error))]
     found: list[Run | tuple[Path, Path]] = []
     for match in matches:
         try:
             found += expand(match)
-        except (RLScalingError, OSError) as error:
-            found.append(Run(match, error=_said(error)))
+        except Exception as error:
+            found.append(Run(match, error=said(error)))
     return found
 
 
@@ -109,22 +109,25 @@ def _read(file: Path, name: str, reading: ReadOptions, given: tuple[str, ...]) -
             fit = load_fit(file)
             return [Run(fit.name or name, fit)]
         parts = parts_of(file, reading)
-    except (RLScalingError, OSError) as error:
-        return [Run(name, error=_said(error))]
+    except Exception as error:
+        return [Run(name, error=said(error))]
     runs = []
     for label, build in parts.items():
         key = f"{name}:{label}" if label else name
         try:
             runs.append(Run(key, dataclasses.replace(build(), name=key)))
-        except (RLScalingError, OSError) as error:
-            runs.append(Run(key, error=_said(error)))
+        except Exception as error:
+            runs.append(Run(key, error=said(error)))
     return runs
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """Return what to tell of an error that refuses one run; one that nobody foresaw must not take the batch with it."""
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-    return str(error)
+    if isinstance(error, RLScalingError):
+        return str(error)
+    return f"{type(error).__name__}: {error}; this is a fault of rlscaling, please report it"
 
 
 def _tell_apart(runs: list[Run]) -> list[Run]:

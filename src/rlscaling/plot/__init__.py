@@ -77,7 +77,7 @@ def plot_fit(
     fit : SigmoidFit
         The fit.
     bootstrap : Bootstrap, optional
-        Its replicates: adds the interval of the curve, and gives the verdict and the interval of ``A`` from them.
+        Its replicates: adds the interval of the curve, and the interval of ``A`` is theirs.
     ax : matplotlib Axes, optional
         Where to draw. None makes a figure, reached as ``ax.figure``.
     legend : bool
@@ -188,7 +188,7 @@ def plot_runs(
     labels = []
     for i, (name, one) in enumerate(views.items()):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
-        labels.append((*draw_run(ax, axis, one, color, marker, at), literal(f"{name}: {one.verdict}"), color))
+        labels.append((*draw_run(ax, axis, one, color, marker, at), literal(f"{name}: {one.fit.verdict}"), color))
     limits = np.array([y_limits(v) for v in views.values()])
     ax.set_ylim(limits[:, 0].min(), limits[:, 1].max())
     label_ends(ax, labels)

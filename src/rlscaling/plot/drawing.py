@@ -88,7 +88,7 @@ def _draw_ceiling(ax: Axes, view: View) -> None:
     """Draw A as a line with its interval at the right edge, or only the interval, hatched."""
     across = ax.get_yaxis_transform()
     ci = view.A_interval
-    if str(view.verdict) in NO_BARE_CEILING:
+    if str(view.fit.verdict) in NO_BARE_CEILING:
         if ci is not None:
             low, high = np.clip(ci, *y_limits(view))
             ax.fill_between(
@@ -183,7 +183,7 @@ def y_limits(view: View) -> tuple[float, float]:
     y = view.fit.data.pass_rate
     low, high = float(y.min()), float(y.max())
     room = max(high - low, 0.02 if np.isfinite(view.fit.options.A_max) else 1e-9)
-    ends = [*(view.A_interval or ()), *([] if str(view.verdict) in NO_BARE_CEILING else [view.fit.A])]
+    ends = [*(view.A_interval or ()), *([] if str(view.fit.verdict) in NO_BARE_CEILING else [view.fit.A])]
     if view.forecast is not None:
         ends += view.forecast.confidence_interval_new_run.ravel().tolist()
     ends = [value for value in ends if np.isfinite(value)]
@@ -209,13 +209,13 @@ def finish(ax: Axes, axis: ComputeAxis, view: View, legend: bool) -> None:
     ax.set_ylabel(y_label(view))
     inches = ax.get_position().width * getattr(ax.figure, "get_figwidth", lambda: 6.4)()
     # the title says what is known, not how far to run on
-    known = re.split(r"; (?:run to|no run length|look at|plot)", view.reason)[0]
-    lines = textwrap.wrap(f"{view.verdict}: {known}", max(int(inches * 13), 20))
+    known = re.split(r"; (?:run to|no run length|look at|plot)", view.fit.reason)[0]
+    lines = textwrap.wrap(f"{view.fit.verdict}: {known}", max(int(inches * 13), 20))
     if len(lines) > TITLE_LINES:
         lines = [*lines[: TITLE_LINES - 1], lines[TITLE_LINES - 1].rsplit(" ", 1)[0] + " ..."]
     ax.set_title(literal("\n".join(lines)), loc="left", fontsize=10)
     if legend:
-        where: Any = LEGEND_PLACE.get(view.verdict, "lower right")
+        where: Any = LEGEND_PLACE.get(view.fit.verdict, "lower right")
         title = literal(view.fit.name) or None
         box = ax.legend(loc=where, fontsize=8, framealpha=0.85, title=title, title_fontproperties={"weight": "bold"})
         box.set_zorder(6)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
-from rlscaling.forecast import SUPPORTED_BEYOND
+from rlscaling.forecast import supported_beyond
 from rlscaling.intervals import Bootstrap, Forecast
-from rlscaling.results import SigmoidFit, Verdict
+from rlscaling.results import SigmoidFit
 
 
 @dataclass(frozen=True)
 class View:
-    """A fit with the best that is known about it: its own verdict and interval, or those of a bootstrap."""
+    """A fit with the best that is known about it: its own interval, or that of a bootstrap."""
 
     fit: SigmoidFit
-    verdict: Verdict
-    reason: str
     A_interval: tuple[float, float] | None
     level: float
     draws: Array | None
@@ -28,9 +24,7 @@ class View:
     @property
     def support(self) -> float:
         """Times the data: how far the curve itself may be shown."""
-        if self.verdict in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT):
-            return 1.0
-        return SUPPORTED_BEYOND if self.verdict is Verdict.NOT_IDENTIFIED else np.inf
+        return supported_beyond(self.fit.verdict)
 
     @property
     def percent(self) -> str:
@@ -44,8 +38,8 @@ def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | No
         if boot.fit.params != fit.params:
             raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
         ci = boot.confidence_interval["A"]
-        return View(fit, boot.verdict, boot.reason, ci, boot.confidence_level, boot.distribution, forecast)
-    return View(fit, fit.verdict, fit.reason, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
+        return View(fit, ci, boot.confidence_level, boot.distribution, forecast)
+    return View(fit, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
 
 
 def view_of(result: SigmoidFit | Bootstrap | Forecast) -> View:

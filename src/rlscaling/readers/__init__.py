@@ -46,7 +46,7 @@ def _is_json_lines(path: Path, data: bytes) -> bool:
 def _parses(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -17,12 +17,13 @@ PARQUET_MAGIC = b"PAR1"
 
 def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
     """Return what the header of a trace says, its fields apart from its metadata."""
+    written = header.get("notes")
     return Origin(
         name=str(header.get("name") or ""),
         compute_column=str(header.get("compute_column") or "compute_gpu_hours"),
         compute_unit=str(header.get("compute_unit") or "gpu-hours"),
         metadata={key: value for key, value in header.items() if key not in (*HEADER_KEYS, "json_columns")},
-        notes=(*header.get("notes", ()), *notes),
+        notes=(*map(str, written if isinstance(written, list) else ()), *notes),
     )
 
 

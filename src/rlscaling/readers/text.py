@@ -98,7 +98,7 @@ def table_of_json(text: str, source: str) -> Table:
     """Return the table of one JSON value: a list of objects, or an object of lists."""
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{source} is not readable as JSON ({error}); repair it, or give one object a line") from None
     if isinstance(value, dict):
         refuse_saved_fit(value, source)

@@ -21,7 +21,7 @@ from rlscaling import (
 )
 from rlscaling.curves import sigmoid
 from rlscaling.datasets import load_demo, simulate, table1
-from rlscaling.intervals import reach_interval
+from rlscaling.intervals import Reach
 from rlscaling.results import SigmoidParams
 
 P = table1()["scalerl"]
@@ -174,7 +174,7 @@ def test_faces_of_a_forecast():
     assert str(forecast).startswith(f"{forecast.verdict}: ")
     assert "100,000" in str(forecast)
     assert str(forecast.verdict) in forecast._repr_html_()
-    assert repr(forecast).startswith("Forecast(100000: ")
+    assert repr(forecast).startswith(f"Forecast({forecast.verdict}, 100000: ")
     frame = forecast.to_frame()
     assert frame["compute"].tolist() == [5e4, 1e5]
     saved = json.loads(json.dumps(forecast.to_dict(), allow_nan=False))
@@ -228,9 +228,20 @@ def test_near_the_ceiling_some_replicates_never_come():
 
 
 def test_intervals_of_infinite_draws_are_order_statistics():
-    assert reach_interval(np.array([1.0, 2.0, 3.0, math.inf]), 0.95) == (1.0, math.inf)
-    assert reach_interval(np.full(5, math.inf), 0.5) == (math.inf, math.inf)
-    assert reach_interval(np.arange(1.0, 101.0), 0.9) == (5.0, 96.0)
+    def interval(draws, level):
+        return Reach(FIT, 0.55, 1.0, np.array(draws), level).confidence_interval
+
+    assert interval([1.0, 2.0, 3.0, math.inf], 0.95) == (1.0, math.inf)
+    assert interval([math.inf] * 5, 0.5) == (math.inf, math.inf)
+    assert interval(np.arange(1.0, 101.0), 0.9) == (5.0, 96.0)
+    assert Reach(FIT, 0.55, 1.0, np.array([1.0, math.inf]), 0.9).probability == 0.5
+
+
+def test_every_printed_result_begins_with_the_verdict():
+    for result in (FIT, BOOT, extrapolate(FIT, bootstrap=BOOT), compute_to_reach(FIT, 0.55, bootstrap=BOOT)):
+        assert str(result).startswith(str(FIT.verdict))
+        assert str(FIT.verdict) in repr(result)
+    assert next(iter(FIT.to_dict())) == "verdict"
 
 
 def test_bug_a_falling_unbounded_score_reaches_what_lies_between():

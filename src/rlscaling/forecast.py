@@ -13,7 +13,7 @@ from rlscaling.curves import Array, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fit import fit_trace, refit
 from rlscaling.format import interval, number, text_table
-from rlscaling.intervals import Bootstrap, Forecast, Reach, reach_interval
+from rlscaling.intervals import Bootstrap, Forecast, Reach
 from rlscaling.printing import unit_text
 from rlscaling.results import SigmoidFit, Verdict
 from rlscaling.trace import Trace, as_floats
@@ -170,11 +170,7 @@ def compute_to_reach(
     draws = _reach(target, A, B, C_mid, R0)
     p = fit.params
     point = float(_reach(target, *(np.array([v]) for v in p.as_tuple()))[0])
-    return Reach(
-        pass_rate=target, compute=point, confidence_interval=reach_interval(draws, boot.confidence_level),
-        probability=float(np.isfinite(draws).mean()), confidence_level=boot.confidence_level,
-        compute_unit=fit.compute_unit, draws=draws,
-    )  # fmt: skip
+    return Reach(fit, target, point, draws, boot.confidence_level)
 
 
 def _reach(target: float, A: Array, B: Array, C_mid: Array, R0: Array) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from rlscaling.curves import PARAMETER_NAMES, Array, Mask
 from rlscaling.errors import FitError
 from rlscaling.format import robust_error
-from rlscaling.printing import bootstrap_html, bootstrap_text, forecast_html, forecast_text
+from rlscaling.printing import bootstrap_html, bootstrap_text, forecast_html, forecast_text, reach_text
 from rlscaling.results import SigmoidFit, Verdict, finite
 
 if TYPE_CHECKING:
@@ -248,55 +248,58 @@ class Forecast:
 
     def __repr__(self) -> str:
         low, high = self.confidence_interval[-1]
-        return f"Forecast({self.compute[-1]:g}: {self.pass_rate[-1]:.4g} [{low:.4g}, {high:.4g}])"
+        return f"Forecast({self.verdict}, {self.compute[-1]:g}: {self.pass_rate[-1]:.4g} [{low:.4g}, {high:.4g}])"
 
     def _repr_html_(self) -> str:
         return forecast_html(self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reach:
     """The compute at which a run reaches a pass rate.
 
     Attributes
     ----------
+    pass_rate : float
+        The target.
     compute : float
-        Of the fitted curve: inf when the pass rate is A or above.
-    confidence_interval : tuple of float
-        This-run interval; inf where replicates never reach it.
-    probability : float
-        Share of replicates that reach it at all.
+        Where the fitted curve reaches it: inf when the target is A or above.
+    draws : array of shape (n_resamples,)
+        The same of each replicate.
     """
 
+    fit: SigmoidFit
     pass_rate: float
     compute: float
-    confidence_interval: tuple[float, float]
-    probability: float
-    confidence_level: float
-    compute_unit: str
     draws: Array
+    confidence_level: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the fit."""
+        return self.fit.verdict
+
+    @cached_property
+    def confidence_interval(self) -> tuple[float, float]:
+        """This-run interval; inf where replicates never reach it (by order statistics, so that inf stays inf)."""
+        ordered = np.sort(self.draws)
+        tail = 0.5 * (1.0 - self.confidence_level)
+        low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
+        high = ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))]
+        return float(low), float(high)
+
+    @property
+    def probability(self) -> float:
+        """Share of replicates that reach it at all."""
+        return float(np.isfinite(self.draws).mean())
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same draws at another confidence level."""
-        level = check_level(confidence_level)
-        return replace(self, confidence_level=level, confidence_interval=reach_interval(self.draws, level))
+        return replace(self, confidence_level=check_level(confidence_level))
 
     def __str__(self) -> str:
-        from rlscaling.format import number
-        from rlscaling.printing import unit_text
+        return f"{self.verdict}: {reach_text(self)}"
 
+    def __repr__(self) -> str:
         low, high = self.confidence_interval
-        return (
-            f"pass rate {self.pass_rate:g} at {number(self.compute)} {unit_text(self.compute_unit)} "
-            f"({100 * self.confidence_level:g} %: {number(low)} to {number(high)}; reached at all with probability "
-            f"{self.probability:.2f})"
-        )
-
-
-def reach_interval(draws: Array, confidence_level: float) -> tuple[float, float]:
-    """Return the percentile interval of draws that may be infinite (by order statistics, so that inf stays inf)."""
-    ordered = np.sort(draws)
-    tail = 0.5 * (1.0 - confidence_level)
-    low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
-    high = ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))]
-    return float(low), float(high)
+        return f"Reach({self.verdict}, {self.pass_rate:g} at {self.compute:.4g} [{low:.4g}, {high:.4g}])"

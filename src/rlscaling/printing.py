@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlscaling.format import error_decimals, html_table, interval, number, plus_minus, robust_error, text_table
 
 if TYPE_CHECKING:
-    from rlscaling.intervals import Bootstrap, Forecast
+    from rlscaling.intervals import Bootstrap, Forecast, Reach
     from rlscaling.results import SigmoidFit
 
 UNIT_TEXT = {
@@ -202,3 +202,18 @@ def forecast_html(forecast: Forecast) -> str:
         f"{level} new run",
     ]
     return html_table(forecast_rows(forecast), header, headline(forecast.fit), forecast.notes)
+
+
+def reach_text(reach: Reach) -> str:
+    """Return one sentence on the compute to reach a pass rate."""
+    low, high = reach.confidence_interval
+    level, unit = _level(reach.confidence_level), unit_text(reach.fit.compute_unit)
+    if reach.compute == float("inf"):
+        return (
+            f"pass rate {reach.pass_rate:g} is never reached by the curve (by {100 * reach.probability:.0f} % of the "
+            f"draws; {level}: from {number(low)} {unit})"
+        )
+    return (
+        f"pass rate {reach.pass_rate:g} at {number(reach.compute)} {unit} ({level}: {number(low)} to {number(high)}; "
+        f"reached at all with probability {reach.probability:.2f})"
+    )

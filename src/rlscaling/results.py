@@ -248,8 +248,8 @@ class SigmoidFit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, the data included, as JSON-ready values (infinite numbers become null)."""
-        out: dict[str, Any] = {"kind": SAVED_FIT_KIND, "schema_version": SAVED_FIT_SCHEMA, "name": self.name}
-        out |= {"verdict": str(self.verdict), "reason": self.reason, **asdict(self.params)}
+        out: dict[str, Any] = {"verdict": str(self.verdict), "reason": self.reason, "name": self.name}
+        out |= {"kind": SAVED_FIT_KIND, "schema_version": SAVED_FIT_SCHEMA, **asdict(self.params)}
         out |= {"R0_source": self.R0_source, "ssr": self.ssr, "covariance": self.covariance.tolist()}
         out |= {
             "residual": self.residual.tolist(),

@@ -116,7 +116,7 @@ def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
     fit, boot = given.fit, given.bootstrap
     intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
     needed = fit.compute_needed
-    out: dict[str, Any] = {"run": given.name, "verdict": str(given.fit.verdict), "reason": given.fit.reason}
+    out: dict[str, Any] = {"verdict": str(fit.verdict), "reason": fit.reason, "run": given.name}
     out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
     out |= {
         "R0_source": fit.R0_source,
@@ -192,4 +192,4 @@ def document(answers: Sequence[Answer | Refusal], request: Request) -> dict[str,
     """Return the JSON object of the whole command: the run's own when there is one, else with ``runs``."""
     head = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": request.seed}
     records = [record(given, request) for given in answers]
-    return head | records[0] if len(records) == 1 else {**head, "runs": records}
+    return records[0] | head if len(records) == 1 else {**head, "runs": records}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from rlscaling.printing import (
     not_identified,
     parameter_rows,
     provenance,
+    reach_text,
     twice_lines,
     unit_text,
 )
@@ -179,13 +179,7 @@ def _reach_lines(given: Answer) -> list[str]:
     if given.bootstrap is None:
         at = [(pass_rate, float(given.fit.compute_to_reach(pass_rate))) for pass_rate in given.reach_asked]
         return [f"pass rate {pass_rate:g} at {number(compute)} {unit}, no interval" for pass_rate, compute in at]
-    return [
-        str(reach)
-        if math.isfinite(reach.compute)
-        else f"pass rate {reach.pass_rate:g} is never reached by the curve (by {100 * reach.probability:.0f} % of "
-        f"the draws; {100 * reach.confidence_level:g} %: from {number(reach.confidence_interval[0])} {unit})"
-        for reach in given.reach
-    ]
+    return [reach_text(reach) for reach in given.reach]
 
 
 def _color(verdict: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlscaling import FitError, bootstrap, fit_sigmoid, fit_trace
+from rlscaling import FitError, bootstrap, extrapolate, fit_sigmoid, fit_trace
 from rlscaling.curves import sigmoid, sigmoid_jacobian
 from rlscaling.datasets import simulate, table1
 from rlscaling.fit import build, model_of
@@ -362,3 +362,16 @@ def test_the_interval_of_R0_holds_the_truth_on_noisy_data():
         low, high = fit_sigmoid(C, np.clip(y, 0, 1)).confidence_interval["R0"]
         inside += low <= P.R0 <= high
     assert inside >= 34
+
+
+def test_bug_the_interval_of_a_new_run_is_never_inside_that_of_this_run():
+    """Where A piles up at its bound the spread between seeds is clipped; the wider question kept the narrower end."""
+    early = fit_trace(TRACE.up_to(4000))
+    for seed in range(5):
+        boot = bootstrap(early, rng=seed, n_resamples=200)
+        this, new = boot.confidence_interval["A"], boot.confidence_interval_new_run["A"]
+        assert new[0] <= this[0]
+        assert this[1] <= new[1]
+        forecast = extrapolate(early, [5000.0, 50_000.0], bootstrap=boot)
+        assert (forecast.confidence_interval_new_run[:, 0] <= forecast.confidence_interval[:, 0]).all()
+        assert (forecast.confidence_interval_new_run[:, 1] >= forecast.confidence_interval[:, 1]).all()

@@ -33,6 +33,12 @@ def percentile_interval(draws: Array, confidence_level: float) -> Array:
         return np.asarray(np.quantile(draws, [tail, 1.0 - tail], axis=0, method="linear").T)
 
 
+def _hull(this_run: Array, new_run: Array) -> Array:
+    """Return the interval that holds both: at a bound of ``A`` the spread between seeds can only push inwards."""
+    low, high = np.minimum(this_run, new_run)[..., 0], np.maximum(this_run, new_run)[..., 1]
+    return np.stack([low, high], axis=-1)
+
+
 def check_level(confidence_level: float) -> float:
     """Return ``confidence_level`` when it lies in (0, 1).
 
@@ -105,7 +111,8 @@ class Bootstrap:
     @cached_property
     def confidence_interval_new_run(self) -> dict[str, tuple[float, float]]:
         """Interval of ``A`` for a new run of this recipe: the seed-to-seed spread is added."""
-        low, high = percentile_interval(self.A_new_run, self.confidence_level)
+        wider = percentile_interval(self.A_new_run, self.confidence_level)
+        low, high = _hull(np.array(self.confidence_interval["A"]), wider)
         return {"A": (float(low), float(high))}
 
     @cached_property
@@ -205,7 +212,8 @@ class Forecast:
     @cached_property
     def confidence_interval_new_run(self) -> Array:
         """Interval for a new run of this recipe at each budget, shape (n, 2)."""
-        return percentile_interval(self.distribution_new_run, self.confidence_level)
+        wider = percentile_interval(self.distribution_new_run, self.confidence_level)
+        return _hull(self.confidence_interval, wider)
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same forecast at another confidence level, without resampling."""

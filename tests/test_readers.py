@@ -120,7 +120,7 @@ def test_named_columns(file):
     assert trace.notes == ("Took column 'h' to be in gpu-hours; compute_unit= / --compute-unit chooses.",)
     assert trace.columns["step"].tolist() == [10, 20]
     with pytest.raises(
-        TraceError, match=r"no column 'stp' \(compute_column= .*did you mean 'step'\?\. The columns are: h"
+        TraceError, match=r"no column 'stp' \(compute_column= .*did you mean 'step'\? The columns are: h"
     ):
         read_trace(path, compute_column="stp")
     with pytest.raises(TraceError, match="no column looks like the pass rate; name it with pass_rate_column="):

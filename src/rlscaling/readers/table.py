@@ -185,9 +185,8 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
 def _named(table: Table, name: str, option: str) -> str:
     if name in table.columns:
         return name
-    raise TraceError(
-        f"{table.source} has no column {name!r} ({option}){nearest(name, list(table.columns))}. {describe(table)}"
-    )
+    hint = nearest(name, list(table.columns)) or "."
+    raise TraceError(f"{table.source} has no column {name!r} ({option}){hint} {describe(table)}")
 
 
 def nearest(name: str, names: list[str]) -> str:

@@ -23,6 +23,14 @@ def replicates(
 
     The anchor is drawn anew around the curve in every replicate, and the refit is joint.
     """
+    Y, W = data_sets(model, scheme, rng, size)
+    return solve(model.problem, Y[:refit], W=None if W is None else W[:refit], rtol=REFIT_RTOL).draws()
+
+
+def data_sets(
+    model: FittedModel, scheme: str, rng: np.random.Generator, size: int
+) -> tuple[Array, Array | None]:
+    """Draw ``size`` data sets by ``scheme``: pass rates and, for ``pairs``, weights, of shape (size, rows)."""
     series, n = model.series, model.n
     Y = np.broadcast_to(model.centre_curve, (size, len(model.centre_curve))).copy()
     W = None
@@ -41,7 +49,7 @@ def replicates(
         W[:, :n] *= _pair_counts(rng, n, size)
     if model.anchor is not None:
         Y[:, n:] += model.anchor.standard_error * rng.standard_normal((size, 1))
-    return solve(model.problem, Y[:refit], W=None if W is None else W[:refit], rtol=REFIT_RTOL).draws()
+    return Y, W
 
 
 def _inflated(model: FittedModel) -> Array:

@@ -364,3 +364,36 @@ def test_the_model_behind_a_fit_is_the_same_model():
 
 def test_the_same_call_gives_the_same_result():
     assert fit_sigmoid(C, Y).to_dict() == fit_sigmoid(C, Y).to_dict()
+
+
+def epoch_trace(unit: str = "device-hours", **metadata: object) -> Trace:
+    step = np.arange(0.0, 401.0, 20.0)
+    y = 0.1 + 0.5 / (1 + (90.0 / np.maximum(step, 1e-9)) ** 1.5)
+    compute = step if unit == "steps" else step / 1000
+    columns = {} if unit == "steps" else {"step": step}
+    return Trace(compute, y, compute_unit=unit, columns=columns, metadata={"first_epoch_end": 90, **metadata})
+
+
+@pytest.mark.parametrize(("unit", "cutoff"), [("device-hours", 0.1), ("steps", 100.0)])
+def test_epoch_cuts_at_the_first_evaluation_after_the_first_epoch(unit: str, cutoff: float) -> None:
+    fit = fit_trace(epoch_trace(unit), min_compute="epoch")
+    assert fit.options.min_compute == pytest.approx(cutoff)
+    assert fit.compute_range[0] == pytest.approx(cutoff)
+    assert fit.A == pytest.approx(0.6, abs=1e-6)
+    again = refit(fit_trace(epoch_trace(unit), min_compute=0), min_compute="epoch")
+    assert again.params == fit.params
+
+
+def test_epoch_needs_a_trace_that_records_it() -> None:
+    with pytest.raises(FitError, match="'epoch' is for a Trace that records it"):
+        fit_sigmoid(C, Y, min_compute="epoch")  # type: ignore[arg-type]
+    with pytest.raises(FitError, match="needs a trace whose header has first_epoch_end"):
+        fit_trace(epoch_trace(first_epoch_end=None), min_compute="epoch")
+    with pytest.raises(FitError, match="the first epoch ends at step 500, and the last evaluation is at step 400"):
+        fit_trace(epoch_trace(first_epoch_end=500), min_compute="epoch")
+    trace = epoch_trace()
+    without = Trace(trace.compute, trace.pass_rate, compute_unit="device-hours", metadata=trace.metadata)
+    with pytest.raises(FitError, match="needs the column step"):
+        fit_trace(without, min_compute="epoch")
+    with pytest.raises(FitError, match="'epoch' where the trace records it"):
+        fit_trace(trace)

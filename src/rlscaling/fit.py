@@ -16,7 +16,7 @@ from rlscaling.model import Anchor, FittedModel, Series, fit_model
 from rlscaling.paper_grid import GridSpec, fit_on_grid
 from rlscaling.problem import Problem
 from rlscaling.results import FailedFit, FitData, FitOptions, SigmoidFit, SigmoidParams
-from rlscaling.selection import MIN_POINTS, check_size, resolve_options, select
+from rlscaling.selection import MIN_POINTS, check_size, resolve_options, select, with_epoch
 from rlscaling.trace import Trace, check_series
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, judge
 
@@ -124,6 +124,8 @@ def fit_trace(
         One run and one domain.
     **options
         The keyword arguments of `fit_sigmoid`. A trace of unbounded scores is fitted with ``A_max=inf``.
+        ``min_compute="epoch"`` begins after the first epoch, where the header of the trace says when that ends
+        (``first_epoch_end``, in steps; the bundled trainer writes it).
 
     Returns
     -------
@@ -144,7 +146,13 @@ def fit_trace(
     fitted = _guarded(
         on_failure,
         trace.name,
-        lambda: _fit_series(trace.compute, trace.pass_rate, weights, options, columns),
+        lambda: _fit_series(
+            trace.compute,
+            trace.pass_rate,
+            weights,
+            with_epoch(options, trace.compute, columns["step"], trace.metadata),
+            columns,
+        ),
     )
     if not isinstance(fitted, SigmoidFit):
         return fitted
@@ -184,6 +192,7 @@ def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
     options = {name: getattr(o, name) for name in o.__dataclass_fields__} | changes
     if o.grid is not None and "grid" not in changes:
         options["grid"] = {"A": o.grid[0], "C_mid": o.grid[1]}
+    options = dict(with_epoch(options, data.compute, data.step, fit.metadata))
     columns = {"se": data.se, "n_rollouts": data.n_rollouts, "step": data.step, "notes": data.notes}
     fitted = _fit_series(data.compute, data.pass_rate, weights, options, columns)
     return replace(fitted, name=fit.name, metadata=fit.metadata)

@@ -18,6 +18,7 @@ from rlscaling.trace import COMPUTE_UNITS, as_floats
 
 MIN_POINTS = 5
 DEFAULT_MIN_COMPUTE = 1500.0  # GPU-hours [ScaleRL, A.5]
+EPOCH = "epoch"  # min_compute: where the trace says that its first epoch ends
 METHODS = ("varpro", "paper-grid")
 SMALLEST = 1e-100
 DEFAULT_B_BOUNDS = (0.1, 10.0)
@@ -44,9 +45,12 @@ def resolve_options(given: Mapping[str, Any]) -> FitOptions:
         if unit != "gpu-hours":
             raise FitError(
                 f"compute is in {unit_text(unit)}, for which there is no default cutoff; give min_compute= "
-                "(--min-compute), the end of the first epoch; 0 keeps everything"
+                f"(--min-compute), the end of the first epoch ({EPOCH!r} where the trace records it); "
+                "0 keeps everything"
             )
         o["min_compute"] = DEFAULT_MIN_COMPUTE
+    if isinstance(o["min_compute"], str) and o["min_compute"] == EPOCH:
+        raise FitError(f"min_compute={EPOCH!r} is for a Trace that records it; for two columns give a number")
     for name in ("R0_se", "A", "B", "A_max", "min_compute", "max_compute"):
         if name in ("A_max", "max_compute") and name in o and o[name] is None:
             raise FitError(f"{name}=None is not a number; leave it out, or give inf for no bound")
@@ -59,6 +63,36 @@ def resolve_options(given: Mapping[str, Any]) -> FitOptions:
     options = FitOptions(**o)
     _check_consistent(options)
     return options
+
+
+def with_epoch(
+    options: Mapping[str, Any], compute: Array, step: Array | None, metadata: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the options with ``min_compute="epoch"`` replaced by the compute at which the first epoch has ended.
+
+    Raises
+    ------
+    FitError
+        When the trace does not say where its first epoch ends, or has not come to it.
+    """
+    if not isinstance(options.get("min_compute"), str) or options["min_compute"] != EPOCH:
+        return options
+    end = metadata.get("first_epoch_end")
+    if not isinstance(end, int | float) or not math.isfinite(end):
+        raise FitError(
+            f"min_compute={EPOCH!r} needs a trace whose header has first_epoch_end, in steps, as the trainer writes "
+            "it; give a number (--min-compute)"
+        )
+    steps = compute if options.get("compute_unit") == "steps" else step
+    if steps is None:
+        raise FitError(f"min_compute={EPOCH!r} needs the column step, which the trace has not; give a number")
+    after = compute[steps >= end]
+    if not len(after):
+        raise FitError(
+            f"the first epoch ends at step {number(end)}, and the last evaluation is at step {number(steps[-1])}: "
+            "wait for more, or give a number (--min-compute)"
+        )
+    return {**options, "min_compute": float(after[0])}
 
 
 def _real(value: Any, name: str, *, allow_infinite: bool = False) -> float:

@@ -62,7 +62,7 @@ def test_trace_of_a_run_can_be_fitted(tmp_path: Path) -> None:
     header, rows, _ = read_jsonl(result.trace_path)
     assert header["recipe"] == "scalerl"
     assert header["first_epoch_end"] == 10  # 60 prompts, 6 a step
-    assert header["ceiling"] == pytest.approx(0.6 + 0.4 * 0.1)
+    assert header["ceilings"]["hidden-sort"] == pytest.approx(0.6 + 0.4 * 0.1)
     assert TrainConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in header["config"].items()}) == small(
         steps=24
     )

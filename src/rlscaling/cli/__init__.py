@@ -1,4 +1,4 @@
-"""The ``rlscaling`` command: ``fit``, ``extrapolate`` and ``demo``.
+"""The ``rlscaling`` command.
 
 Exit codes: 0 answered; 2 the command line cannot be carried out as written; 3 data refused (in a batch the other runs
 are still answered); 4 with ``--require-identified`` when a ceiling is not known well enough; 130 interrupted.

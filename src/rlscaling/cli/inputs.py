@@ -15,7 +15,7 @@ from rlscaling.fit import fit_trace, refit
 from rlscaling.readers import ReadOptions, expand, parts_of, unique_names
 from rlscaling.results import SigmoidFit
 from rlscaling.saved import is_saved_fit, load_fit
-from rlscaling.selection import resolve_options
+from rlscaling.selection import EPOCH, resolve_options
 from rlscaling.trace import Trace
 
 READING = ("compute_column", "pass_rate_column", "scale", "run", "run_column", "domain", "drop_missing")
@@ -56,7 +56,8 @@ def fit_options(args: argparse.Namespace) -> dict[str, Any]:
     """
     given = {name: getattr(args, name) for name in FITTING if getattr(args, name) is not None}
     try:
-        resolve_options({"A_max": math.inf, "min_compute": 0.0} | given)
+        checkable = {name: value for name, value in given.items() if (name, value) != ("min_compute", EPOCH)}
+        resolve_options({"A_max": math.inf, "min_compute": 0.0} | checkable)
     except RLScalingError as error:
         raise UsageError(str(error)) from None
     return given

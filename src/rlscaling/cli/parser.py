@@ -14,6 +14,8 @@ UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts
 SCALES = ("auto", "fraction", "percent", "pm1", "reward")
 SCHEMES = ("ar1", "residual", "pairs", "block", "binomial")
 METHODS = ("varpro", "paper-grid")
+OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] "}
+"""What a command is given before its options, where that is not one or more paths."""
 
 ABOUT = """\
 Decide from the first few thousand GPU-hours of a reinforcement-learning run what it will reach at 100,000.
@@ -39,6 +41,18 @@ EXTRAPOLATE_EXAMPLES = f"""\
   rlscaling extrapolate {DEFAULT_OUT}/scalerl.jsonl --to 20000 50000 100000 --confidence-level 0.9 --json
 
 {EXIT_CODES}"""
+TRAIN_EXAMPLES = f"""\
+examples (they need torch: pip install 'rlscaling[trainer]'):
+  rlscaling train --out runs/scalerl
+  rlscaling train --recipe dapo --steps 400 --seeds 0,1,2 --out runs/dapo
+  rlscaling train --out runs/scalerl --resume
+
+{EXIT_CODES}"""
+RECIPES_EXAMPLES = """\
+examples:
+  rlscaling recipes
+  rlscaling recipes scalerl dapo --all
+"""
 DEMO_EXAMPLES = """\
 examples:
   rlscaling demo
@@ -69,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     to_help = "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)"
     _add_shared(more, ("--to", "--extrapolate"), to_help)
+    _add_training(commands)
     demo = _subcommand(
         commands, "demo", "see it work on bundled simulated runs; needs no files", DEMO_EXAMPLES, _run_demo
     )
@@ -96,6 +111,34 @@ def _run_demo(args: argparse.Namespace) -> int:
     return demo(args)
 
 
+def _add_training(commands: argparse._SubParsersAction[Parser]) -> None:
+    from rlscaling.trainer.options import add_arguments
+
+    train = _subcommand(
+        commands, "train", "train a small model with a recipe, and fit its trace", TRAIN_EXAMPLES, _run_train
+    )
+    add_arguments(train)
+    train.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
+    recipes = _subcommand(
+        commands, "recipes", "show what each recipe sets, with sources", RECIPES_EXAMPLES, _run_recipes
+    )
+    recipes.add_argument("names", metavar="NAME", nargs="*", help="recipes to show in full (default: all, in short)")
+    recipes.add_argument("--all", action="store_true", help="every field, not only those of the paper's axes")
+    recipes.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
+
+
+def _run_train(args: argparse.Namespace) -> int:
+    from .train import train
+
+    return train(args)
+
+
+def _run_recipes(args: argparse.Namespace) -> int:
+    from .recipes import recipes
+
+    return recipes(args)
+
+
 def _subcommand(
     commands: argparse._SubParsersAction[Parser],
     name: str,
@@ -105,7 +148,7 @@ def _subcommand(
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=epilog, allow_abbrev=False,
-        usage=f"rlscaling {name} {'' if name == 'demo' else 'PATH [PATH ...] '}[options]",
+        usage=f"rlscaling {name} {OPERANDS.get(name, 'PATH [PATH ...] ')}[options]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.set_defaults(command=run)
@@ -127,8 +170,9 @@ def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budge
 
 def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--min-compute", metavar="X", type=_number,
-        help="leave earlier evaluations out (default: 1500 GPU-hours; other units have none; 0 keeps everything)",
+        "--min-compute", metavar="X", type=_cutoff,
+        help="leave earlier evaluations out; epoch: those of the first epoch, where the trace records its end "
+        "(default: 1500 GPU-hours; other units have none; 0 keeps everything)",
     )  # fmt: skip
     group.add_argument("--max-compute", metavar="X", type=_number, help="leave later evaluations out (default: inf)")
     group.add_argument(
@@ -240,6 +284,10 @@ def _number(text: str) -> float:
     if math.isnan(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number")
     return value
+
+
+def _cutoff(text: str) -> float | str:
+    return text if text == "epoch" else _number(text)
 
 
 def _positive(text: str) -> float:

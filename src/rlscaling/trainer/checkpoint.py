@@ -25,6 +25,27 @@ CHECKPOINT_VERSION = 1
 Row = dict[str, Any]
 
 
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds a run.
+
+    Raises
+    ------
+    TrainError
+        When it does, or is no folder.
+    """
+    _check_folder(folder)
+    if (folder / TRACE).exists() or (folder / CHECKPOINT).exists():
+        raise TrainError(
+            f"{folder} holds a run already and was left as it is; pass --resume (resume=True) to go on with it, or "
+            "choose another folder"
+        )
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise TrainError(f"{folder} is a file; choose a folder for the run")
+
+
 class RunFolder:
     """Where a run writes; without a folder its rows are kept in memory only.
 
@@ -76,15 +97,10 @@ class RunFolder:
     def _refuse_other_run(self, header: Mapping[str, Any], resume: bool) -> None:
         assert self.folder is not None
         trace, checkpoint = self.folder / TRACE, self.folder / CHECKPOINT
-        if self.folder.exists() and not self.folder.is_dir():
-            raise TrainError(f"{self.folder} is a file; choose a folder for the run")
         if not resume:
-            if trace.exists() or checkpoint.exists():
-                raise TrainError(
-                    f"{self.folder} holds a run already and was left as it is; pass --resume (resume=True) to go on "
-                    "with it, or choose another folder"
-                )
+            check_free(self.folder)
             return
+        _check_folder(self.folder)
         if self._holds_a_header():
             found = read_jsonl(trace)[0].get("config_hash")
             self._same_config(found, header, trace)

@@ -1,18 +1,39 @@
-"""Every field of ``TrainConfig`` as an option of a command line."""
+"""The options of a training command: which runs, where they go, and every field of ``TrainConfig``."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from rlscaling.trainer.config import TrainConfig
+from rlscaling.trainer.config import RECIPES, TrainConfig
 from rlscaling.trainer.errors import TrainError
 
-_SKIPPED = ("recipe", "seed")  # the commands have options of their own for these
+PAPER_EVAL = {"eval_prompts": 1000, "eval_samples": 16, "eval_every": 100}
+"""``--paper-eval``: the evaluation of [ScaleRL, 2.1]."""
+
+_SKIPPED = ("recipe", "seed")  # the command has options of its own for these
 
 
-def add_fields(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a training command."""
+    parser.add_argument("--recipe", metavar="NAME", default="scalerl", help=f"{', '.join(RECIPES)} (default: scalerl)")
+    parser.add_argument("--out", metavar="DIR", required=True, type=Path, help="folder for trace.jsonl and checkpoint")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run in the folder, wherever it was killed"
+    )
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", metavar="N", dest="seeds", help="seed: same seed, same rows (default: 0)")
+    seeds.add_argument("--seeds", metavar="N,N", help="several runs one after the other, into DIR/seed-0, DIR/seed-1")
+    parser.add_argument(
+        "--paper-eval", action="store_true",
+        help="evaluate as the paper does: mean@16 on 1,000 prompts every 100 steps (default: mean@8 on 512 every 40)",
+    )  # fmt: skip
+    _add_fields(parser.add_argument_group("settings", "The fields of TrainConfig; 'rlscaling recipes' has sources."))
+
+
+def _add_fields(parser: argparse._ArgumentGroup) -> None:
     """Add one option per field; one that is not given stays out of the namespace."""
     for field in dataclasses.fields(TrainConfig):
         if field.name in _SKIPPED:
@@ -22,8 +43,13 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
             dest=field.name,
             default=argparse.SUPPRESS,
             metavar="VALUE",
-            help=f"{field.metadata['help']} (default: the recipe's, or {_spell(field.default)})".replace("%", "%%"),
+            help=f"{_about(field)} (default: the recipe's, or {_spell(field.default)})".replace("%", "%%"),
         )
+
+
+def _about(field: dataclasses.Field[Any]) -> str:
+    choices = ", ".join(field.metadata["choices"])
+    return f"{field.metadata['help']}{': ' * bool(choices)}{choices}"
 
 
 def given_fields(arguments: argparse.Namespace) -> dict[str, Any]:

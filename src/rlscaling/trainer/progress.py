@@ -20,10 +20,12 @@ class Progress:
         Where the line goes, by default the standard error; a stream that is no terminal gets nothing.
     live
         Show the line; None asks the stream.
+    label
+        What the line begins with.
     """
 
-    def __init__(self, steps: int, stream: TextIO | None = None, *, live: bool | None = None) -> None:
-        self.steps = steps
+    def __init__(self, steps: int, stream: TextIO | None = None, *, live: bool | None = None, label: str = "") -> None:
+        self.steps, self.label = steps, label
         self.stream = stream if stream is not None else sys.stderr
         self.live = self.stream.isatty() if live is None else live
         self._pass_rates: dict[str, float] = {}
@@ -54,7 +56,7 @@ class Progress:
         speed = (row["tokens_generated"] - first_tokens) / seconds
         rates = " ".join(f"{rate:.3f}" for rate in self._pass_rates.values()) or "-"
         return (
-            f"step {row['step']}/{self.steps}  reward {row['reward_mean']:+.2f}  pass rate {rates}  "
+            f"{self.label}step {row['step']}/{self.steps}  reward {row['reward_mean']:+.2f}  pass rate {rates}  "
             f"{speed:,.0f} tokens/s  {int(left) // 60}:{int(left) % 60:02} left"
         )
 

@@ -118,7 +118,7 @@ class Run:
             "compute_unit": "gpu-hours" if self.on_gpu else "device-hours",
             "compute_column": self.compute_column,
             "task": self.task.name,
-            "ceiling": self.task.ceiling,
+            "ceilings": self.task.ceilings,
             "first_epoch_end": -(-self.task.n_train // config.prompts_per_step),
             "config_hash": config_hash(config),
             "config": to_dict(config),

@@ -74,8 +74,8 @@ class Task(Protocol):
     phrase: Ids
 
     @property
-    def ceiling(self) -> float | None:
-        """Best pass rate that any model can reach on the held-out prompts of the run; None when not known."""
+    def ceilings(self) -> dict[str, float]:
+        """Best pass rate that any model can reach on the held-out prompts of each domain, where it is known."""
 
     def train_prompt(self, i: int) -> Prompt:
         """Return training prompt ``i``, 0 to ``n_train - 1``."""
@@ -166,8 +166,8 @@ class _Part(ABC):
         return [fresh(i) for i in range(reserved)], [fresh(i) for i in range(self.n_train)]
 
     @property
-    def ceiling(self) -> float | None:
-        return true_ceiling(self.heldout_prompts(self._n_heldout))
+    def ceilings(self) -> dict[str, float]:
+        return {self.name: true_ceiling(self.heldout_prompts(self._n_heldout))}
 
     def train_prompt(self, i: int) -> Prompt:
         return self._train[i]
@@ -350,9 +350,8 @@ class _Both:
         self._train = [self._padded(prompt, i) for i, prompt in enumerate(train)]
 
     @property
-    def ceiling(self) -> float | None:
-        known = [part.ceiling for part in self.parts]
-        return sum(c for c in known if c is not None) / len(known)
+    def ceilings(self) -> dict[str, float]:
+        return {domain: known for part in self.parts for domain, known in part.ceilings.items()}
 
     def train_prompt(self, i: int) -> Prompt:
         return self._train[i]

@@ -1,0 +1,93 @@
+"""``rlscaling recipes``: what each recipe sets, and who says so."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlscaling import __version__
+from rlscaling.trainer.checks import nearest
+from rlscaling.trainer.config import RECIPES, recipe_table
+
+from .answers import SCHEMA_VERSION
+from .inputs import UsageError
+from .output import Printer, print_json
+
+AXES = {
+    "loss": "loss",
+    "aggregation": "average",
+    "advantage_norm": "norm",
+    "zero_variance": "all alike",
+    "curriculum": "curriculum",
+    "length_control": "length",
+    "head_dtype": "head",
+}
+"""Fields of the overview beside the schedule, and the headings of their columns."""
+
+
+def recipes(args: argparse.Namespace) -> int:
+    """Print the recipes asked for and return the exit code."""
+    for name in args.names:
+        if name not in RECIPES:
+            raise UsageError(f"recipe {name!r} is unknown{nearest(name, RECIPES)}; known are {', '.join(RECIPES)}")
+    names = args.names or list(RECIPES)
+    rows = recipe_table(names, every=args.all)
+    if args.json:
+        print_json({"schema_version": SCHEMA_VERSION, "version": __version__, "recipes": _records(names, rows)})
+        return 0
+    printer = Printer(sys.stdout)
+    _overview(printer, names)
+    if args.names:
+        for name in names:
+            printer.line()
+            printer.heading(f"{name}: {RECIPES[name].summary}")
+            _fields(printer, [row for row in rows if row["recipe"] == name])
+        return 0
+    printer.line()
+    printer.heading("The same in every recipe that does not say otherwise")
+    _fields(
+        printer, [row for row in rows if row["recipe"] == names[0] and row["field"] not in RECIPES[names[0]].fields]
+    )
+    for name in names:
+        printer.line()
+        printer.heading(f"{name}: {RECIPES[name].summary}")
+        _fields(printer, [row for row in rows if row["recipe"] == name and row["field"] in RECIPES[name].fields])
+    printer.line()
+    printer.line("[ScaleRL] is arXiv 2510.13786; 'rlscaling train --recipe NAME --FIELD VALUE' overrides any field.")
+    return 0
+
+
+def _records(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "recipe": name,
+            "summary": RECIPES[name].summary,
+            "fields": {r["field"]: {"value": r["value"], "source": r["source"]} for r in rows if r["recipe"] == name},
+        }
+        for name in names
+    ]
+
+
+def _overview(printer: Printer, names: Sequence[str]) -> None:
+    table = {(row["recipe"], row["field"]): row["value"] for row in recipe_table(names)}
+    rows = []
+    for name in names:
+        clips = f"{table[name, 'clip_low']:g}/{table[name, 'clip_high']:g}"
+        schedule = f"{table[name, 'schedule']}-{table[name, 'k']}"
+        loss, *others = (str(table[name, axis]) for axis in AXES)
+        rows.append([name, schedule, loss, clips, *others])
+    loss_heading, *headings = AXES.values()
+    printer.table(["recipe", "schedule", loss_heading, "clips", *headings], rows)
+
+
+def _fields(printer: Printer, rows: Sequence[Mapping[str, Any]]) -> None:
+    width = max(len(row["field"]) for row in rows)
+    values = max(len(_spell(row["value"])) for row in rows)
+    for row in rows:
+        printer.line(f"  {row['field']:<{width}}  {_spell(row['value']):<{values}}  {row['source']}")
+
+
+def _spell(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

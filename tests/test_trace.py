@@ -22,6 +22,7 @@ from hypothesis.extra import numpy as hnp
 from rlscaling import journal
 from rlscaling.errors import TraceError
 from rlscaling.readers import read_trace
+from rlscaling.schema import VERL_NAMES
 from rlscaling.trace import (
     COLUMNS,
     COMPUTE_UNITS,
@@ -565,11 +566,11 @@ def test_rewind_interrupted_and_repeated_loses_and_doubles_nothing(tmp_path, mon
 
 def test_the_documented_columns_are_the_schema():
     lines = [line for line in (DOCS / "metrics.md").read_text().splitlines() if line.startswith("| `")]
-    documented = {
-        cells[1].strip(" `"): (cells[2].strip(), cells[3].strip()) for cells in (line.split("|") for line in lines)
-    }
-    assert documented == dict(COLUMNS)
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines]
+    assert {name.strip("`"): (unit, meaning) for _, name, unit, meaning, *_ in cells} == dict(COLUMNS)
     assert len(lines) == len(COLUMNS)
+    verl = {name: f"`{metric}`" + (f" ({how})" if how else "") for name, (metric, how) in VERL_NAMES.items()}
+    assert {name.strip("`"): metric for _, name, _, _, metric, _ in cells if metric} == verl
 
 
 def test_the_documented_example_is_a_trace(tmp_path):

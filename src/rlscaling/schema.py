@@ -71,6 +71,32 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
 }
 """Column name -> (unit, definition). Columns that are not listed are allowed in a row and kept."""
 
+VERL_NAMES: Mapping[str, tuple[str, str]] = {
+    "step": ("training/global_step", ""),
+    "domain": ("val-core/<data source>/acc/mean@<n>", "the data source"),
+    "pass_rate": ("val-core/<data source>/acc/mean@<n>", ""),
+    "n_samples": ("val-core/<data source>/acc/mean@<n>", "the n"),
+    "compute_gpu_hours": ("perf/time_per_step", "seconds of a step, to be multiplied by the devices"),
+    "tokens_generated": ("perf/total_num_tokens", "of a step, prompts included"),
+    "truncation_rate": ("response_length/clip_ratio", ""),
+    "mean_length": ("response_length/mean", ""),
+    "entropy": ("actor/entropy", ""),
+    "loss": ("actor/pg_loss", ""),
+    "reward_mean": ("critic/score/mean", ""),
+    "grad_norm": ("actor/grad_norm", ""),
+    "clip_fraction": ("actor/pg_clipfrac", ""),
+    "ratio_mean": ("rollout_corr/rollout_is_mean", ""),
+    "ratio_max": ("rollout_corr/rollout_is_max", ""),
+    "mismatch": ("training/rollout_probs_diff_mean", "of probabilities, not of their logarithms"),
+    "idle_fraction": ("fully_async/trainer/idle_ratio", "of the trainers alone"),
+    "epoch": ("training/epoch", ""),
+    "seconds_generate": ("timing_s/gen", "of a step"),
+    "seconds_train": ("timing_s/update_actor", "of a step"),
+    "seconds_evaluate": ("timing_s/testing", "of a step"),
+    "seconds_checkpoint": ("timing_s/save_checkpoint", "of a step"),
+}
+"""Column name -> (the metric of verl that comes nearest, how it differs). Columns that are not listed have none."""
+
 
 def as_floats(values: Any, what: str) -> FloatArray:
     """Return ``values`` as a new one-dimensional float64 array.

@@ -169,6 +169,11 @@ def _check_batch(config: TrainConfig) -> None:
         raise TrainError(
             f"clip_high={config.clip_high} with loss='cispo' caps the ratio itself below 1; take 4, 5 or 8"
         )
+    if config.loss == "grpo" and config.clip_high != config.clip_low:
+        raise TrainError(
+            f"clip_low={config.clip_low} and clip_high={config.clip_high} with loss='grpo', which has one clip for both "
+            "sides; give both the same value, such as 0.2, or take loss='dapo'"
+        )
     if config.loss in ("dapo", "grpo", "gspo") and config.clip_low >= 1:
         raise TrainError(
             f"clip_low={config.clip_low} with loss={config.loss!r} is a distance from 1; take 0.2 (gspo: 3e-3)"

@@ -38,7 +38,7 @@ __all__ = [
 
 _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "addition": {"n_digits": 2, "warmup_steps": 200, "warmup_lr": 3e-3},
-    "addition, thinking": {"n_digits": 2, "warmup_steps": 300, "warmup_lr": 3e-3},
+    "addition, thinking": {"n_digits": 2, "warmup_steps": 300, "warmup_lr": 3e-3, "rope_theta": 1e4},
     "modular": {"warmup_steps": 100, "warmup_lr": 3e-3},
     "sort+modular": {"warmup_steps": 75},
 }

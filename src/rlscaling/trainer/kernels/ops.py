@@ -1,15 +1,17 @@
-"""One function for each operation that a device may have a kernel for; the backend is decided once, here.
+"""One function for each operation that a device may have a kernel for: inputs are checked here, once.
 
-Every shape is flat: N rows or tokens. ``backend()`` says which implementation answers, and why.
+Every shape is flat: N rows or tokens. ``backend()`` says which implementation answers, and why. Ids out of range are an
+error on the CPU; on CUDA, where looking at them would stop the stream, their log-probability is NaN.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.kernels import reference
-from rlscaling.trainer.kernels.reference import HeadResult
+from rlscaling.trainer.kernels import backends, inputs, library, products
+from rlscaling.trainer.kernels.policy_head import CHUNK_BYTES
+from rlscaling.trainer.kernels.results import HeadResult
 from rlscaling.trainer.losses import LOSSES, LossStats
 
 __all__ = [
@@ -24,12 +26,22 @@ __all__ = [
     "token_logprobs",
 ]
 
-_backend = reference
 
+def backend(device: str | None = None) -> tuple[str, str]:
+    """Return the name of the implementation in use and why it was chosen.
 
-def backend() -> tuple[str, str]:
-    """Return the name of the implementation in use and why it was chosen."""
-    return "reference", "plain torch in FP32: this version has no other implementation"
+    Parameters
+    ----------
+    device
+        ``"cpu"`` or ``"cuda"``: where the tensors are. None is CUDA where there is a device.
+
+    Raises
+    ------
+    TrainError
+        When ``RLSCALING_KERNELS`` forces one that cannot be had here.
+    """
+    choice = backends.choose(device or backends.default_device())
+    return choice.name, choice.reason
 
 
 def head(hidden: Tensor, weight: Tensor, head_dtype: str = "fp32") -> Tensor:
@@ -48,8 +60,14 @@ def head(hidden: Tensor, weight: Tensor, head_dtype: str = "fp32") -> Tensor:
     -------
     Tensor
         (..., V) float32.
+
+    Raises
+    ------
+    TrainError
+        For another precision.
     """
-    return _backend.head(hidden, weight, head_dtype)
+    inputs.check_head_dtype(head_dtype)
+    return products.head(hidden, weight, head_dtype)
 
 
 def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -58,7 +76,7 @@ def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> 
     Parameters
     ----------
     logits
-        (N, V); -inf is a token that cannot come.
+        (N, V) float32 or bfloat16, rows contiguous; -inf is a token that cannot come.
     tokens
         (N,) long.
     temperature
@@ -68,8 +86,16 @@ def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> 
     -------
     tuple of Tensor
         (N,) float32 each, with gradient.
+
+    Raises
+    ------
+    TrainError
+        For a wrong shape, type, stride or device, a temperature that is not above 0, and ids out of range.
     """
-    return _backend.token_logprobs(logits, tokens, temperature)
+    _check_logits(logits, temperature)
+    inputs.check_vector("tokens", tokens, logits, torch.int64)
+    logp, entropy, _, _ = library.row_forward(logits, tokens, float(temperature))
+    return logp, entropy
 
 
 def sample(
@@ -80,7 +106,7 @@ def sample(
     Parameters
     ----------
     logits
-        (N, V).
+        (N, V) float32 or bfloat16, rows contiguous.
     streams, positions
         (N,) long: which completion, and which of its tokens. With the key they decide the noise, so a token does
         not depend on the rows sampled beside it.
@@ -93,8 +119,18 @@ def sample(
     -------
     tuple of Tensor
         Tokens (N,) long, and their log-probabilities at that temperature, (N,) float32.
+
+    Raises
+    ------
+    TrainError
+        For a wrong shape, type, stride or device, and a temperature that is not above 0.
     """
-    return _backend.sample(logits, temperature, key, streams, positions)
+    _check_logits(logits, temperature)
+    inputs.check_vector("streams", streams, logits, torch.int64)
+    inputs.check_vector("positions", positions, logits, torch.int64)
+    signed = key - 2**64 if key >= 2**63 else key  # torch counts in signed 64 bits; the bits stay
+    tokens, logp = library.sample(logits.detach(), streams, positions, signed, float(temperature))
+    return tokens, logp
 
 
 def policy_loss(
@@ -140,19 +176,15 @@ def policy_loss(
     Raises
     ------
     TrainError
-        For an unknown loss, and for gspo without sequences.
+        For an unknown loss, gspo without sequences, and a wrong shape, type or device.
     """
-    _check_loss(loss, sequence)
-    return _backend.policy_loss(
-        logp,
-        old_logp,
-        advantage,
-        weight,
-        loss=loss,
-        clip_low=clip_low,
-        clip_high=clip_high,
-        sequence=sequence,
+    inputs.check_loss(loss, sequence)
+    inputs.check_vector("logp", logp, logp, torch.float32)
+    _check_tokens(logp, old_logp, advantage, weight, sequence)
+    value, _, *stats = library.policy_loss(
+        logp, old_logp, advantage, weight, sequence, loss, float(clip_low), float(clip_high)
     )
+    return value, LossStats(*stats)
 
 
 def policy_head(
@@ -165,7 +197,7 @@ def policy_head(
     *,
     temperature: float = 1.0,
     head_dtype: str = "fp32",
-    chunk_bytes: int = reference.CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
     loss: str = "cispo",
     clip_low: float = 0.0,
     clip_high: float = 4.0,
@@ -179,7 +211,7 @@ def policy_head(
     Parameters
     ----------
     hidden
-        (N, D).
+        (N, D) float32 or bfloat16.
     weight
         (V, D), of the head.
     tokens, old_logp, advantage, token_weight
@@ -199,28 +231,45 @@ def policy_head(
     Raises
     ------
     TrainError
-        For an unknown loss, and for gspo without sequences.
+        As in ``token_logprobs`` and ``policy_loss``.
     """
-    _check_loss(loss, sequence)
-    return _backend.policy_head(
+    inputs.check_loss(loss, sequence)
+    inputs.check_head_dtype(head_dtype)
+    inputs.check_temperature(temperature)
+    inputs.check_matrix("hidden", hidden, "(N, D)")
+    inputs.check_matrix("weight", weight, "(V, D)")
+    inputs.check_same_width(hidden, weight)
+    inputs.check_width("the head", len(weight))
+    inputs.check_vector("tokens", tokens, hidden, torch.int64)
+    _check_tokens(hidden, old_logp, advantage, token_weight, sequence)
+    gradients = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    value, logp, entropy, *stats, _, _ = library.policy_head(
         hidden,
         weight,
         tokens,
         old_logp,
         advantage,
         token_weight,
-        temperature=temperature,
-        head_dtype=head_dtype,
-        chunk_bytes=chunk_bytes,
-        loss=loss,
-        clip_low=clip_low,
-        clip_high=clip_high,
-        sequence=sequence,
+        sequence,
+        float(temperature),
+        head_dtype,
+        chunk_bytes,
+        loss,
+        float(clip_low),
+        float(clip_high),
+        gradients,
     )
+    return HeadResult(value, logp, entropy, LossStats(*stats))
 
 
-def _check_loss(loss: str, sequence: Tensor | None) -> None:
-    if loss not in LOSSES:
-        raise TrainError(f"loss={loss!r} is unknown; choose one of {', '.join(LOSSES)}")
-    if loss == "gspo" and sequence is None:
-        raise TrainError("loss='gspo' without sequence: its ratio is that of a whole completion; pass one id per token")
+def _check_logits(logits: Tensor, temperature: float) -> None:
+    inputs.check_temperature(temperature)
+    inputs.check_matrix("logits", logits, "(N, V)")
+    inputs.check_width("logits", logits.shape[1])
+
+
+def _check_tokens(like: Tensor, old_logp: Tensor, advantage: Tensor, weight: Tensor, sequence: Tensor | None) -> None:
+    for name, x in (("old_logp", old_logp), ("advantage", advantage), ("weight", weight)):
+        inputs.check_vector(name, x, like, torch.float32)
+    if sequence is not None:
+        inputs.check_vector("sequence", sequence, like, torch.int64)

@@ -1,0 +1,109 @@
+"""Which implementation answers, decided once for CPU tensors and once for CUDA tensors.
+
+``RLSCALING_KERNELS`` forces one: ``reference``, ``cuda`` or ``emulate``. What is forced and not there is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from rlscaling.errors import RLScalingWarning
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.kernels import cuda, emulate, reference
+from rlscaling.trainer.kernels.compiled import Compiled
+from rlscaling.trainer.kernels.results import Backend
+
+VARIABLE = "RLSCALING_KERNELS"
+NAMES = ("reference", "cuda", "emulate")
+
+
+class Choice(NamedTuple):
+    """An implementation, and why it was chosen."""
+
+    name: str
+    reason: str
+    backend: Backend
+
+
+def default_device() -> str:
+    """Return ``"cuda"`` where there is a device, else ``"cpu"``."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@functools.cache
+def choose(device: str) -> Choice:
+    """Return the implementation for tensors on a type of device.
+
+    Parameters
+    ----------
+    device
+        ``"cpu"`` or ``"cuda"``.
+
+    Raises
+    ------
+    TrainError
+        When ``RLSCALING_KERNELS`` names none of the three, or one that cannot be had here.
+    """
+    forced = os.environ.get(VARIABLE, "")
+    if forced:
+        if forced not in NAMES:
+            raise TrainError(f"{VARIABLE}={forced!r} is unknown; choose one of {', '.join(NAMES)}, or unset it")
+        return _forced(forced, device)
+    if device != "cuda":
+        return Choice("reference", "plain torch in FP32: tensors on the CPU need no kernels", reference)
+    try:
+        return _cuda()
+    except TrainError as error:
+        warnings.warn(f"CUDA kernels cannot be used, plain torch is: {error}", RLScalingWarning, stacklevel=2)
+        return Choice("reference", f"plain torch in FP32: {error}", reference)
+
+
+def _forced(name: str, device: str) -> Choice:
+    reason = f"forced by {VARIABLE}"
+    if name == "reference":
+        return Choice(name, f"plain torch in FP32, {reason}", reference)
+    if name == "emulate":
+        if device != "cpu":
+            raise TrainError(f"{VARIABLE}=emulate runs on CPU tensors, these are on {device}; set device='cpu'")
+        return Choice(name, f"CUDA kernels compiled by {emulate.compiler()} and run on the CPU, {reason}", EMULATED)
+    if not torch.cuda.is_available():
+        raise TrainError(f"{VARIABLE}=cuda, and torch sees no CUDA device here; unset it, or use emulate")
+    if device != "cuda":
+        raise TrainError(f"{VARIABLE}=cuda, and these tensors are on the {device}; set device='cuda', or unset it")
+    choice = _cuda()
+    return choice._replace(reason=f"{choice.reason}, {reason}")
+
+
+def _cuda() -> Choice:
+    version = ".".join(map(str, cuda.nvrtc_version()))
+    arch = cuda.architecture(torch.device("cuda"))
+    return Choice("cuda", f"CUDA kernels compiled by NVRTC {version} for {arch}", Compiled(cuda.launch))
+
+
+EMULATED = Compiled(emulate.launch)
+
+_override: Choice | None = None
+
+
+def active(device: torch.device) -> Backend:
+    """Return the implementation for tensors on this device."""
+    return (_override or choose(device.type)).backend
+
+
+@contextlib.contextmanager
+def using(name: str) -> Iterator[None]:
+    """Let one implementation answer inside, to compare it with another: ``reference``, ``cuda`` or ``emulate``."""
+    global _override
+    before = _override
+    _override = _forced(name, "cuda" if name == "cuda" else "cpu")
+    try:
+        yield
+    finally:
+        _override = before

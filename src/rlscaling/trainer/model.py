@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rlscaling.trainer.kernels import ops
+from rlscaling.trainer.head import Head
 
 if TYPE_CHECKING:
     from rlscaling.trainer.config import TrainConfig
@@ -264,7 +264,7 @@ class Decoder(nn.Module):
         self.embed_tokens = nn.Embedding(spec.vocab_size, spec.d_model)
         self.layers = nn.ModuleList(Block(spec) for _ in range(spec.n_layers))
         self.norm = RMSNorm(spec.d_model, spec.norm_eps)
-        self.lm_head = nn.Linear(spec.d_model, spec.vocab_size, bias=False)
+        self.lm_head = Head(spec.d_model, spec.vocab_size, spec.head_dtype)
         if spec.tied_head:
             self.lm_head.weight = self.embed_tokens.weight
         self._initialise()
@@ -333,7 +333,8 @@ class Decoder(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the logits, FP32, (..., V), computed in the precision of the head."""
-        return ops.head(hidden, self.lm_head.weight, self.spec.head_dtype)
+        logits: Tensor = self.lm_head(hidden)
+        return logits
 
     @property
     def load_balance_loss(self) -> Tensor | None:

@@ -61,21 +61,20 @@ def policy_loss(model: Decoder, batch: Batch, advantage: Tensor, weight: Tensor,
     weight
         Weight of each token in the loss, (N, T); the head is applied to tokens of weight above 0 only.
     config
-        ``loss``, ``clip_low``, ``clip_high``, ``temperature``, ``head_dtype``.
+        ``loss``, ``clip_low``, ``clip_high``, ``temperature``.
     """
     inside = weight > 0
     sequence = inside.nonzero()[:, 0]  # (n,) completion of each token
-    return ops.policy_head(
+    result: HeadResult = model.lm_head(
         hidden_states(model, batch.prompt_ids, batch.tokens, inside),
-        model.lm_head.weight,
-        batch.tokens[inside],
-        batch.old_logp[inside],
-        advantage[sequence],
-        weight[inside],
+        tokens=batch.tokens[inside],
+        old_logp=batch.old_logp[inside],
+        advantage=advantage[sequence],
+        token_weight=weight[inside],
         temperature=config.temperature,  # the one the tokens were sampled at: a ratio needs the same on both sides
-        head_dtype=config.head_dtype,
         loss=config.loss,
         clip_low=config.clip_low,
         clip_high=config.clip_high,
         sequence=sequence,
     )
+    return result

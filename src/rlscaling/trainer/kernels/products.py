@@ -21,7 +21,7 @@ def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     if a.dtype == torch.float32:
         return torch.mm(a, b, out=out)
     if a.is_cuda and hasattr(torch.ops.aten.mm, "dtype_out"):  # torch 2.8
-        return torch.mm(a, b, out_dtype=torch.float32, out=out)  # type: ignore[call-overload, no-any-return]
+        return torch.mm(a, b, out_dtype=torch.float32, out=out)
     return torch.mm(a.float(), b.float(), out=out)
 
 

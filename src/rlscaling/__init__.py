@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from rlscaling import datasets as datasets
     from rlscaling.bootstrapping import bootstrap as bootstrap
+    from rlscaling.comparison import Comparison as Comparison
+    from rlscaling.comparison import compare as compare
     from rlscaling.datasets import simulate as simulate
     from rlscaling.errors import FitError as FitError
     from rlscaling.errors import RLScalingError as RLScalingError
@@ -32,8 +34,15 @@ if TYPE_CHECKING:
     from rlscaling.intervals import Bootstrap as Bootstrap
     from rlscaling.intervals import Forecast as Forecast
     from rlscaling.intervals import Reach as Reach
+    from rlscaling.leaveout import LeaveOneOut as LeaveOneOut
+    from rlscaling.leaveout import leave_one_out as leave_one_out
+    from rlscaling.models import ModelSelection as ModelSelection
+    from rlscaling.models import select_model as select_model
+    from rlscaling.plot import plot_comparison as plot_comparison
+    from rlscaling.plot import plot_crossover as plot_crossover
     from rlscaling.plot import plot_fit as plot_fit
     from rlscaling.plot import plot_forecast as plot_forecast
+    from rlscaling.plot import plot_loo as plot_loo
     from rlscaling.plot import plot_runs as plot_runs
     from rlscaling.plot import plot_trace as plot_trace
     from rlscaling.readers import read_trace as read_trace
@@ -44,22 +53,36 @@ if TYPE_CHECKING:
     from rlscaling.results import Verdict as Verdict
     from rlscaling.saved import load_fit as load_fit
     from rlscaling.saved import save_fit as save_fit
+    from rlscaling.seeds import SeedSpread as SeedSpread
+    from rlscaling.seeds import seed_spread as seed_spread
     from rlscaling.trace import Trace as Trace
     from rlscaling.trace import TraceWriter as TraceWriter
     from rlscaling.trace import write_trace as write_trace
 
 _PUBLIC = {
     "bootstrapping": ("bootstrap",),
+    "comparison": ("Comparison", "compare"),
     "datasets": ("simulate",),
     "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError"),
     "fit": ("fit_sigmoid", "fit_trace", "refit"),
     "forecast": ("compute_to_reach", "cutoff_sensitivity", "extrapolate"),
     "forms": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
     "intervals": ("Bootstrap", "Forecast", "Reach"),
-    "plot": ("plot_fit", "plot_forecast", "plot_runs", "plot_trace"),
+    "leaveout": ("LeaveOneOut", "leave_one_out"),
+    "models": ("ModelSelection", "select_model"),
+    "plot": (
+        "plot_comparison",
+        "plot_crossover",
+        "plot_fit",
+        "plot_forecast",
+        "plot_loo",
+        "plot_runs",
+        "plot_trace",
+    ),
     "readers": ("read_trace", "read_traces"),
     "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
     "saved": ("load_fit", "save_fit"),
+    "seeds": ("SeedSpread", "seed_spread"),
     "trace": ("Trace", "TraceWriter", "write_trace"),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -84,7 +84,7 @@ def bootstrap(
             'scheme="binomial" needs counts: n_prompts and n_samples, or pass_rate_se, of each evaluation; fit a Trace '
             'that has them, or use scheme="ar1"'
         )
-    entropy = _entropy(rng)
+    entropy = entropy_of(rng)
     draws = _run_chunks(model, scheme, n_resamples, entropy, n_jobs, on_progress)
     return Bootstrap(
         fit=fit,
@@ -139,7 +139,7 @@ def _check_counts(model: FittedModel) -> None:
             )
 
 
-def _entropy(rng: RngLike) -> int:
+def entropy_of(rng: RngLike) -> int:
     """Return one integer that all chunks derive their seeds from."""
     if rng is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]

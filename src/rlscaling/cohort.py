@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rlscaling.curves import Array
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.fit import refit
 from rlscaling.format import number
@@ -19,6 +20,7 @@ from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
 HOUR_UNITS = ("gpu-hours", "device-hours", "wall-hours")
 DEVICE_KEYS = ("device", "device_name", "gpu", "gpu_name", "hardware")
+R0_OFF, R0_OFF_ERRORS = 0.03, 3.0  # a run's own R0 this far (and this many errors) off the shared one: another base?
 COUNT_KEYS = ("device_count", "n_devices", "n_gpus", "num_gpus", "world_size")
 
 
@@ -82,7 +84,8 @@ def _label(name: str, j: int, seeds: Sequence[SigmoidFit]) -> str:
 def _recipes(fits: Mapping[str, SigmoidFit | Sequence[SigmoidFit]], caller: str) -> dict[str, tuple[SigmoidFit, ...]]:
     if not isinstance(fits, Mapping):
         raise FitError(
-            f'{caller} takes a mapping of names to fits, e.g. {{"scalerl": fit, "dapo": fit}}, not {type(fits).__name__}'
+            f'{caller} takes a mapping of names to fits, e.g. {{"scalerl": fit, "dapo": fit}}, not a '
+            f"{type(fits).__name__}"
         )
     recipes: dict[str, tuple[SigmoidFit, ...]] = {}
     for key, value in fits.items():
@@ -95,7 +98,7 @@ def _recipes(fits: Mapping[str, SigmoidFit | Sequence[SigmoidFit]], caller: str)
         seeds = tuple(value) if isinstance(value, list | tuple) else (value,)
         if not seeds:
             raise FitError(f"{name} has no fits; give one, or leave the name out")
-        recipes[name] = seeds  # type: ignore[assignment]
+        recipes[name] = seeds
     if len(recipes) < 2:
         what = f"only {next(iter(recipes))} was given" if recipes else "no recipe was given"
         raise FitError(f"{what}; {caller} needs two or more, each under a name of its own")
@@ -211,9 +214,9 @@ def _check_factors(devices: Mapping[str, str | None], factors: Mapping[str, floa
     for device, factor in factors.items():
         if isinstance(factor, bool) or not isinstance(factor, int | float | np.number) or not 0 < factor < math.inf:
             raise FitError(f"device_factors[{device!r}] is {factor!r}: a factor is a positive, finite number")
-    for label, device in devices.items():
-        if device not in factors:
-            what = f"ran on {device}" if device else "does not tell its device (metadata 'device')"
+    for label, name in devices.items():
+        if name not in factors:
+            what = f"ran on {name}" if name else "does not tell its device (metadata 'device')"
             raise FitError(f"{label} {what}, and device_factors= names only {', '.join(factors)}; add it")
 
 
@@ -232,3 +235,36 @@ def _priced(fit: SigmoidFit, factors: Mapping[str, float]) -> SigmoidFit:
         exclude=tuple((low * factor, high * factor) for low, high in o.exclude),
         **({} if grid is None else {"grid": grid}),
     )
+
+
+def check_fixed_R0(runs: Cohort) -> None:
+    """Refuse runs whose R0 is fixed at different values: they cannot share one."""
+    fixed = {
+        name: float(fit.options.R0)
+        for name, seeds in runs.recipes.items()
+        for fit in seeds
+        if isinstance(fit.options.R0, int | float) and fit.R0_source == "fixed"
+    }
+    low, high = min(fixed, key=fixed.__getitem__, default=""), max(fixed, key=fixed.__getitem__, default="")
+    if fixed and fixed[low] != fixed[high]:
+        raise FitError(
+            f"R0 is fixed at {fixed[low]:g} in {low} and at {fixed[high]:g} in {high}; B and C_mid can be compared at "
+            "one R0 only: fix it alike, or give shared_R0=False (--own-R0)"
+        )
+
+
+def R0_notes(runs: Cohort, R0: float | None, own: Array, error: Array, scale: float) -> list[str]:
+    """Return what is to be said of R0: that it was shared, and which run does not seem to start there."""
+    if R0 is None:
+        return ["each run has its own R0: B, C_mid and C90 of different recipes cannot be compared"]
+    off = np.abs(own - R0)
+    labels = [name for name, seeds in runs.recipes.items() for _ in seeds]
+    notes = []
+    for i in np.flatnonzero((off > R0_OFF * scale) & (off > R0_OFF_ERRORS * error)).tolist():
+        notes.append(
+            f"{labels[i]} by itself starts at {number(float(own[i]), 3)}, not at the shared R0 of {number(R0, 3)}: "
+            "another base model? then shared_R0=False (--own-R0)"
+        )
+    for note in notes:
+        warnings.warn(note, RLScalingWarning, stacklevel=3)
+    return notes

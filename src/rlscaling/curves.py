@@ -102,8 +102,24 @@ def log_linear(compute: ArrayLike, intercept: ArrayLike, slope: ArrayLike) -> Ar
     return np.asarray(np.asarray(intercept) + np.asarray(slope) * log_compute(compute))
 
 
+def gompertz(compute: ArrayLike, A: ArrayLike, B: ArrayLike, C_0: ArrayLike, R0: ArrayLike) -> Array:
+    """Return ``R0 + (A - R0) exp(-(C_0 / C)**B)``: Gompertz growth in log C, steep early and slow to saturate."""
+    with np.errstate(over="ignore"):
+        s = np.exp(-np.exp(-np.asarray(B) * (log_compute(compute) - log_compute(C_0))))
+    return np.asarray(np.asarray(R0) * (1.0 - s) + np.asarray(A) * s)
+
+
+def richards(compute: ArrayLike, A: ArrayLike, B: ArrayLike, C_0: ArrayLike, nu: ArrayLike, R0: ArrayLike) -> Array:
+    """Return ``R0 + (A - R0) / (1 + (C_0 / C)**B)**(1 / nu)``: Richards growth in log C, the sigmoid at nu = 1."""
+    eta = np.asarray(B) * (log_compute(compute) - log_compute(C_0))
+    s = np.exp(-np.logaddexp(0.0, -eta) / np.asarray(nu))
+    return np.asarray(np.asarray(R0) * (1.0 - s) + np.asarray(A) * s)
+
+
 FORMS: dict[str, Callable[..., Array]] = {
     "power-law": power_law_of_log,
     "exponential": exponential,
     "log-linear": log_linear,
+    "gompertz": gompertz,
+    "richards": richards,
 }

@@ -70,7 +70,7 @@ def extrapolate(
     """
     if not isinstance(fit, SigmoidFit):
         raise FitError(f"extrapolate takes a SigmoidFit, not {type(fit).__name__}; fit first")
-    budgets = _budgets(fit, compute)
+    budgets = check_budgets(fit, compute)
     boot = _bootstrap(fit, bootstrap, rng)
     draws = _curves(boot.distribution, budgets)
     with_seeds = boot.distribution.copy()
@@ -97,12 +97,13 @@ def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike) -> Bootst
     return given
 
 
-def _budgets(fit: SigmoidFit, compute: ArrayLike | None) -> Array:
+def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "compute= (--extrapolate)") -> Array:
+    """Return the budgets asked for, in the fit's unit; None stands for 100,000 GPU-hours."""
     if compute is None:
         if fit.compute_unit != "gpu-hours":
             raise FitError(
-                f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give compute= "
-                f"(--extrapolate), e.g. {number(10 * fit.compute_range[1])}"
+                f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give "
+                f"{option}, e.g. {number(10 * fit.compute_range[1])}"
             )
         compute = DEFAULT_COMPUTE
     budgets = as_floats(np.atleast_1d(compute) if np.ndim(compute) == 0 else compute, "compute")

@@ -1,4 +1,4 @@
-"""Other functional forms, fitted for comparison: power law, exponential, log-linear.
+"""Other functional forms, fitted for comparison: power law, exponential, log-linear, Gompertz, Richards.
 
 The paper's point is made with them: on the first half of a run the power law promises a ceiling of 1.0 where the
 sigmoid says 0.645 and the run ends at 0.645 [ScaleRL, A.4]. They carry no verdict and no forecast.
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from rlscaling.curves import FORMS, Array
 from rlscaling.errors import FitError
 from rlscaling.fit import fit_sigmoid
+from rlscaling.growth import GROWTH, Fitted, fit_growth
 from rlscaling.results import SigmoidFit
 from rlscaling.selection import resolve_options, select
 from rlscaling.trace import check_series
@@ -31,7 +32,7 @@ class CurveFit:
     Attributes
     ----------
     form : str
-        ``power-law``, ``exponential`` or ``log-linear``.
+        ``power-law``, ``exponential``, ``log-linear``, ``gompertz`` or ``richards``.
     params : dict
         Parameters by name.
     """
@@ -130,16 +131,20 @@ def fit_curve(
     max_compute: float = math.inf,
     compute_unit: str = "gpu-hours",
     A_max: float = 1.0,
+    R0: float | None = None,
 ) -> CurveFit | SigmoidFit:
     """Fit a functional form by name.
 
     Parameters
     ----------
-    form : {"sigmoid", "power-law", "exponential", "log-linear"}
+    form : {"sigmoid", "power-law", "exponential", "log-linear", "gompertz", "richards"}
         ``power-law``: ``A - D / C**B``. ``exponential``: ``A - (A - R0) exp(-C / tau)``. ``log-linear``:
-        ``intercept + slope log C``. ``sigmoid`` is `fit_sigmoid`.
+        ``intercept + slope log C``. ``gompertz``: ``R0 + (A - R0) exp(-(C_0 / C)**B)``. ``richards``:
+        ``R0 + (A - R0) / (1 + (C_0 / C)**B)**(1 / nu)``. ``sigmoid`` is `fit_sigmoid`.
     compute, pass_rate, min_compute, max_compute, compute_unit, A_max
         As in `fit_power_law`.
+    R0 : float, optional
+        Pass rate before RL, held fixed; None fits it. For ``gompertz``, ``richards`` and ``sigmoid``.
 
     Returns
     -------
@@ -161,17 +166,18 @@ def fit_curve(
         "A_max": A_max,
     }
     if form == "sigmoid":
-        return fit_sigmoid(compute, pass_rate, **shared)  # type: ignore[arg-type]
+        return fit_sigmoid(compute, pass_rate, R0=R0, **shared)  # type: ignore[arg-type]
     if form not in FORMS:
         raise FitError(f"form={form!r} is unknown; choose one of sigmoid, {', '.join(FORMS)}")
-    options = resolve_options({**shared, "R0": "free"})
+    if R0 is not None and form not in GROWTH:
+        raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {', '.join(GROWTH)}")
+    options = resolve_options({**shared, "R0": "free" if R0 is None else R0})
     C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
     if form != "exponential":
         C, y = C[C > 0], y[C > 0]
     data, _ = select(C, y, None, options, {})
     C, y = C[data.used], y[data.used]
-    fitter = {"power-law": _power_law, "exponential": _exponential, "log-linear": _log_linear}[form]
-    params, at_bound = fitter(C, y, options.A_max)
+    params, at_bound = fit_form(form, C, y, A_max=options.A_max, R0=R0)
     residual = y - FORMS[form](C, **params)
     kind = PowerLawFit if form == "power-law" else CurveFit
     return kind(
@@ -180,7 +186,11 @@ def fit_curve(
     )  # fmt: skip
 
 
-Fitted = tuple[dict[str, float], tuple[str, ...]]
+def fit_form(form: str, C: Array, y: Array, *, A_max: float, R0: float | None = None) -> Fitted:
+    """Return the least-squares parameters of a form, and which are at a bound, for data that were checked."""
+    if form in GROWTH:
+        return fit_growth(form, C, y, A_max=A_max, R0=R0)
+    return {"power-law": _power_law, "exponential": _exponential, "log-linear": _log_linear}[form](C, y, A_max)
 
 
 def _power_law(C: Array, y: Array, A_max: float) -> Fitted:

@@ -22,9 +22,7 @@ NEWTON_STEPS = 12
 Progress = Callable[[int, int], None]
 
 
-def refit_held(
-    model: FittedModel, Y: Array, R0: Array | None, A: Array | None, *, point: bool = False
-) -> Array:
+def refit_held(model: FittedModel, Y: Array, R0: Array | None, A: Array | None, *, point: bool = False) -> Array:
     """Refit every row of ``Y`` with ``R0`` and ``A`` of that row held fixed; None leaves the parameter free.
 
     Parameters
@@ -43,6 +41,8 @@ def refit_held(
         ``A, B, C_mid, R0``.
     """
     p = model.problem
+    if R0 is None and p.R0 is not None:
+        R0 = np.full(len(Y), p.R0)
     if R0 is not None:
         p = replace(p, compute=model.series.compute, weights=model.series.weights, R0=0.0)
         Y = Y[:, : model.n]
@@ -232,4 +232,3 @@ def _slope(model: FittedModel, Y: Array, params: Array, *, free_R0: bool) -> tup
     inside = np.linalg.solve(M, v[:, :, None])[:, :, 0]
     whole = np.einsum("i,ri,ri->r", w, s, s)
     return np.einsum("i,ri,ri->r", w, s, r), np.maximum(whole - np.einsum("rk,rk->r", v, inside), 1e-9 * whole)
-

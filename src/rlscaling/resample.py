@@ -27,9 +27,7 @@ def replicates(
     return solve(model.problem, Y[:refit], W=None if W is None else W[:refit], rtol=REFIT_RTOL).draws()
 
 
-def data_sets(
-    model: FittedModel, scheme: str, rng: np.random.Generator, size: int
-) -> tuple[Array, Array | None]:
+def data_sets(model: FittedModel, scheme: str, rng: np.random.Generator, size: int) -> tuple[Array, Array | None]:
     """Draw ``size`` data sets by ``scheme``: pass rates and, for ``pairs``, weights, of shape (size, rows)."""
     series, n = model.series, model.n
     Y = np.broadcast_to(model.centre_curve, (size, len(model.centre_curve))).copy()

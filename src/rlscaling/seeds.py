@@ -18,7 +18,7 @@ from scipy.special import chdtri
 
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
-from rlscaling.format import html_table, interval, number, plus_minus, text_table
+from rlscaling.format import html_table, number, plus_minus, text_table
 from rlscaling.results import SigmoidFit, finite
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
@@ -55,6 +55,10 @@ class SeedSpread:
     recipe: tuple[int, ...]
     recipes: tuple[str, ...]
 
+    @property
+    def _means(self) -> Array:
+        return np.array([self.values[np.array(self.recipe) == k].mean() for k in range(len(self.recipes))])
+
     def draw(self, rng: np.random.Generator, size: int) -> Array:
         """Draw standard deviations that the data allow, shape (size,)."""
         groups = _groups(self.values, self.errors, self.recipe)
@@ -64,13 +68,12 @@ class SeedSpread:
         """Return one row a seed: recipe, ``A``, its error, and how far it lies from the recipe's mean."""
         import pandas as pd
 
-        mean = np.array([self.values[np.array(self.recipe) == k].mean() for k in range(len(self.recipes))])
         return pd.DataFrame(
             {
                 "recipe": [self.recipes[k] for k in self.recipe],
                 "A": self.values,
                 "standard_error": self.errors,
-                "from_mean": self.values - mean[list(self.recipe)],
+                "from_mean": self.values - self._means[list(self.recipe)],
             },
             index=pd.Index(self.names, name="seed"),
         )
@@ -94,10 +97,9 @@ class SeedSpread:
             f"{self.dof} degrees of freedom, pooled over {len(self.recipes)} "
             f"recipe{'s' if len(self.recipes) > 1 else ''})"
         )
-        frame = self.to_frame()
         rows = [
-            [name, row.recipe, plus_minus(row.A, row.standard_error), f"{row.from_mean:+.4f}"]
-            for name, row in zip(self.names, frame.itertuples(), strict=True)
+            [name, self.recipes[k], plus_minus(float(value), float(error)), f"{value - self._means[k]:+.4f}"]
+            for name, k, value, error in zip(self.names, self.recipe, self.values, self.errors, strict=True)
         ]
         return head, rows
 
@@ -151,7 +153,9 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
             errors.append(max(fit.robust_error["A"], 1e-9))
             group.append(k)
     if not kept:
-        raise FitError("no recipe has two seeds, so nothing is known about the spread between seeds; give a list of fits")
+        raise FitError(
+            "no recipe has two seeds, so nothing is known about the spread between seeds; give a list of fits"
+        )
     return spread_of(tuple(names), np.array(values), np.array(errors), tuple(group), tuple(kept))
 
 

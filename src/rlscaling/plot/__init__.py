@@ -1,4 +1,4 @@
-"""Pictures of a trace, a fit, a forecast and several runs, drawn on your axes.
+"""Pictures of a trace, a fit, a forecast, several runs and a comparison, drawn on your axes.
 
 The compute axis is logarithmic; compute 0 has a place of its own at the left edge, marked "0", behind a break.
 Colours are those of Okabe and Ito, and no colour is the only sign of anything: points left out are hollow, the anchor
@@ -7,7 +7,6 @@ for R0 is a diamond, the curve is dashed beyond the data.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -20,13 +19,34 @@ from rlscaling.results import SigmoidFit
 from rlscaling.trace import Trace
 
 from .axis import ComputeAxis, marker_size
-from .drawing import BLUE, RUN_STYLES, draw, draw_budgets, draw_run, finish, label_ends, literal, y_label, y_limits
+from .comparing import plot_comparison, plot_crossover, plot_loo
+from .drawing import (
+    BLUE,
+    RUN_STYLES,
+    draw,
+    draw_budgets,
+    draw_run,
+    finish,
+    label_ends,
+    literal,
+    new_axes,
+    y_label,
+    y_limits,
+)
 from .view import view, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_fit", "plot_forecast", "plot_runs", "plot_trace"]
+__all__ = [
+    "plot_comparison",
+    "plot_crossover",
+    "plot_fit",
+    "plot_forecast",
+    "plot_loo",
+    "plot_runs",
+    "plot_trace",
+]
 
 BEYOND = 3.0  # times the data: how far a curve is drawn when no budget asks for more
 
@@ -51,7 +71,7 @@ def plot_trace(trace: Trace, ax: Axes | None = None) -> Axes:
     >>> plot_trace(datasets.load_demo()["scalerl"]).get_ylabel()
     'held-out pass rate'
     """
-    ax = ax if ax is not None else _new_axes()
+    ax = ax if ax is not None else new_axes()
     C, y = trace.compute, trace.pass_rate
     axis = ComputeAxis(C, float(C[-1]))
     ax.plot(axis.place(C), y, color=BLUE, lw=0.8, alpha=0.5)
@@ -102,7 +122,7 @@ def plot_fit(
     seen = view(fit, bootstrap)
     end = fit.compute_range[1] * (BEYOND if seen.support > SUPPORTED_BEYOND else SUPPORTED_BEYOND)
     axis = ComputeAxis(fit.data.compute, end)
-    ax = ax if ax is not None else _new_axes()
+    ax = ax if ax is not None else new_axes()
     draw(ax, axis, seen)
     finish(ax, axis, seen, legend)
     return ax
@@ -141,7 +161,7 @@ def plot_forecast(
     fit = forecast.fit
     seen = view(fit, bootstrap, forecast)
     axis = ComputeAxis(fit.data.compute, max(fit.compute_range[1], float(forecast.compute.max())))
-    ax = ax if ax is not None else _new_axes()
+    ax = ax if ax is not None else new_axes()
     draw(ax, axis, seen)
     draw_budgets(ax, forecast)
     finish(ax, axis, seen, legend)
@@ -184,7 +204,7 @@ def plot_runs(
     ends += [at] if at is not None else []
     ends += [float(v.forecast.compute.max()) for v in views.values() if v.forecast is not None]
     axis = ComputeAxis(np.concatenate([v.fit.data.compute for v in views.values()]), max(ends))
-    ax = ax if ax is not None else _new_axes()
+    ax = ax if ax is not None else new_axes()
     labels = []
     for i, (name, one) in enumerate(views.items()):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
@@ -195,15 +215,3 @@ def plot_runs(
     axis.finish(ax, units.pop())
     ax.set_ylabel(y_label(next(iter(views.values()))))
     return ax
-
-
-def _new_axes() -> Axes:
-    """Return axes on a figure of their own; in a notebook on one that the notebook shows."""
-    shell = sys.modules.get("IPython")
-    if shell is not None and shell.get_ipython() is not None:
-        from matplotlib import pyplot
-
-        return pyplot.subplots(layout="constrained")[1]
-    from matplotlib.figure import Figure
-
-    return Figure(layout="constrained").add_subplot()

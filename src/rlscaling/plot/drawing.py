@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -118,13 +119,13 @@ def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
         known = bool(forecast.supported[i])
         value = _with_interval(forecast.pass_rate[i], ci[i]) if known else f"not identified {interval(*ci[i])}"
         label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
-        _draw_bar(ax, float(compute), float(forecast.pass_rate[i]) if known else None, ci[i], new[i], color, label)
+        draw_bar(ax, float(compute), float(forecast.pass_rate[i]) if known else None, ci[i], new[i], color, label)
     ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")
     if len(ci) > 4:
         ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")
 
 
-def _draw_bar(
+def draw_bar(
     ax: Axes, x: float, y: float | None, ci: Array, new: Array | None, color: str, label: str, marker: str = "s"
 ) -> None:
     """Draw a value with its interval (thick), and the interval for a new run (thin, capped)."""
@@ -155,13 +156,19 @@ def draw_run(ax: Axes, axis: ComputeAxis, view: View, color: str, marker: str, a
     if view.draws is None:
         return height, f"{number(value, 3)} at {number(at)}"
     ci = percentile_interval(sigmoid(at, *view.draws.T)[:, None], view.level)[0]
-    _draw_bar(ax, at, value, ci, None, color, "_at", marker)
+    draw_bar(ax, at, value, ci, None, color, "_at", marker)
     return height, f"{_with_interval(value, ci)} at {number(at)}"
 
 
-def label_ends(ax: Axes, labels: list[tuple[float, str, str, str]]) -> None:
-    """Write the labels right of the axes at the height of their curves, moved apart where they would touch."""
-    low, high = ax.get_ylim()
+def label_ends(
+    ax: Axes, labels: list[tuple[float, str, str, str]], *, limits: tuple[float, float] | None = None
+) -> None:
+    """Write the labels right of the axes at the height of their curves, moved apart where they would touch.
+
+    Heights are in data, or in what ``limits`` says the lower and the upper end of the axis are.
+    """
+    low, high = ax.get_ylim() if limits is None else limits
+    transform = ax.get_yaxis_transform() if limits is None else ax.transAxes
     height = ax.get_position().height * (ax.figure.get_figheight() if hasattr(ax.figure, "get_figheight") else 4.8)
     line = (high - low) * 9 * 1.35 / (72 * height)
     labels = sorted(labels, key=lambda label: label[0])
@@ -175,7 +182,7 @@ def label_ends(ax: Axes, labels: list[tuple[float, str, str, str]]) -> None:
         places[i] = min(places[i], top - half[i])
         top = places[i] - half[i]
     for y, text, (*_, color) in zip(places, texts, labels, strict=True):
-        ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=color, fontsize=9, va="center", ha="left")
+        ax.text(1.01, y, text, transform=transform, color=color, fontsize=9, va="center", ha="left")
 
 
 def y_limits(view: View) -> tuple[float, float]:
@@ -190,6 +197,18 @@ def y_limits(view: View) -> tuple[float, float]:
     low = max(min([low, *ends]), low - room)
     high = min(max([high, *ends]), high + 1.5 * room)
     return low - 0.06 * (high - low), high + 0.06 * (high - low)
+
+
+def new_axes() -> Axes:
+    """Return axes on a figure of their own; in a notebook on one that the notebook shows."""
+    shell = sys.modules.get("IPython")
+    if shell is not None and shell.get_ipython() is not None:
+        from matplotlib import pyplot
+
+        return pyplot.subplots(layout="constrained")[1]
+    from matplotlib.figure import Figure
+
+    return Figure(layout="constrained").add_subplot()
 
 
 def literal(text: str) -> str:

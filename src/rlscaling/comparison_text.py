@@ -1,0 +1,266 @@
+"""How a comparison reads: who leads first, then pass rates, ceilings, pairs, the paper's rule, notes; and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlscaling.format import html_table, interval, number, plus_minus, robust_error, text_table
+from rlscaling.printing import unit_text
+from rlscaling.results import finite
+from rlscaling.rivals import NO_CURVE, Of, Rival
+
+if TYPE_CHECKING:
+    from rlscaling.comparison import Comparison
+    from rlscaling.matches import Match
+
+DECIDED = 0.95
+ALL_PAIRS = 6  # recipes up to which every pair is shown; beyond, the leader against the others
+MOST_PAIRS = 20
+MOST_RECIPES = 40
+Table = tuple[str, list[str], list[list[str]]]  # title, header, rows
+
+
+def headline(c: Comparison) -> str:
+    """Return the first line: whether a recipe leads at the budget, and how sure that is."""
+    p = c.best[c.leader]
+    new = c.probability_best(of=Of.NEW_RUN)[c.leader]
+    what = f"{c.leader} is best" if p >= DECIDED else f"{c.leader} is most likely best"
+    return (
+        f"{'decided' if p >= DECIDED else 'undecided'}: {what} at {number(c.at[0])} {unit_text(c.compute_unit)} "
+        f"(probability {probability(p)}; {probability(new)} for new runs)"
+    )
+
+
+def ceiling_line(c: Comparison) -> str:
+    """Return what is known of the ceilings, in a sentence."""
+    known = [rival.name for rival in c.rivals if rival.known]
+    unknown = len(c.rivals) - len(known)
+    if not known:
+        return "no ceiling A is identified: nothing is said about who is higher there"
+    leaders = c.leaders_by_A
+    text = f"highest ceiling A: {_list(leaders)}" + (f" (equal within {number(c.margin)})" if len(leaders) > 1 else "")
+    lower = [name for name in known if name not in leaders and str(c.verdict(name, leaders[0])) == "lower"]
+    text += f"; {_list(lower)} lower" if lower else ""
+    open_ = [name for name in known if name not in leaders and name not in lower]
+    text += f"; {_list(open_)} undecided" if open_ else ""
+    return text + (f"; {unknown} not identified" if unknown else "")
+
+
+def _list(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def probability(p: float) -> str:
+    """Return a probability as it is written: never 0 or 1, which draws cannot show."""
+    return ">0.99" if p > 0.995 else "<0.01" if p < 0.005 else f"{p:.2f}"
+
+
+def _signed(value: float, error: float) -> str:
+    text = plus_minus(value, error)
+    return text if value < 0 or text.startswith("-") else f"+{text}"
+
+
+def _order(c: Comparison) -> list[Rival]:
+    """Return the recipes to show, the likeliest best first."""
+    return sorted(c.rivals, key=lambda rival: (-c.best[rival.name], -float(rival.predict(c.at[0]))))[:MOST_RECIPES]
+
+
+def budget_table(c: Comparison) -> Table:
+    """Return one row a recipe: the pass rate at each budget and the probability of being best."""
+    level = f"{100 * c.confidence_level:g} %"
+    header = [""]
+    for budget in c.at:
+        header += [f"R at {number(budget)}", level, "P(best)", "new runs"]
+    best = [(c.probability_best(b), c.probability_best(b, of=Of.NEW_RUN)) for b in c.at]
+    rows = []
+    for rival in _order(c):
+        row = [rival.name]
+        for budget, (p, p_new) in zip(c.at, best, strict=True):
+            draws = rival.curves(np.array([[budget]]), Of.RECIPE)[:, 0]
+            value = plus_minus(float(rival.predict(budget)), robust_error(draws))
+            row += [
+                value if c.supported(rival.name, budget) else "not identified", interval(*c.interval(draws)),
+                probability(p[rival.name]), probability(p_new[rival.name]),
+            ]  # fmt: skip
+        rows.append(row)
+    return "", header, rows
+
+
+def parameter_table(c: Comparison) -> Table:
+    """Return one row a recipe: its ceiling with both intervals, C_mid, C90 and B at the R0 of the comparison."""
+    level = f"{100 * c.confidence_level:g} %"
+    seeds = any(rival.n_seeds > 1 for rival in c.rivals)
+    header = [
+        "",
+        *(["seeds"] if seeds else []),
+        "verdict",
+        "A",
+        f"{level} this run",
+        f"{level} new run",
+        "C_mid",
+        "C90",
+        "B",
+    ]
+    rows = []
+    for rival in _order(c):
+        A = rival.ceilings(Of.RECIPE)
+        low, high = c.interval(A)
+        new_low, new_high = c.interval(rival.ceilings(Of.NEW_RUN))
+        row = [rival.name, *([str(rival.n_seeds)] if seeds else []), str(rival.verdict)]
+        row += [
+            plus_minus(rival.summary["A"], robust_error(A)) if rival.known else "not identified",
+            interval(low, high),
+        ]
+        row.append(interval(min(low, new_low), max(high, new_high)))
+        for share in (0.5, 0.9):
+            value, draws = rival.share_compute(share)
+            row.append("" if rival.verdict in NO_CURVE else plus_minus(value, robust_error(draws)))
+        row.append("" if rival.verdict in NO_CURVE else plus_minus(rival.summary["B"], robust_error(rival.exponents())))
+        rows.append(row)
+    title = f"at R0 = {number(c.R0, 3)}, shared" if c.R0 is not None else "each at its own R0"
+    return title, header, rows
+
+
+def shown_matches(c: Comparison) -> list[Match]:
+    """Return the pairs to show: all of a few recipes, else the leader against the likeliest others."""
+    order = [rival.name for rival in _order(c)]
+    if len(c.names) <= ALL_PAIRS:
+        pairs = [(x, y) for i, x in enumerate(order) for y in order[i + 1 :]]
+    else:
+        pairs = [(order[0], y) for y in order[1 : MOST_PAIRS + 1]]
+    return [c.match(x, y) for x, y in pairs]
+
+
+def pair_tables(c: Comparison, matches: list[Match]) -> list[Table]:
+    """Return the pairs: what holds without a common ceiling, then the ceilings."""
+    level, first, again = f"{100 * c.confidence_level:g} %", [], []
+    for m in matches:
+        R, A, times = m.pass_rate[c.at[0]], m.A, m.multiplier
+        pair = f"{m.x} - {m.y}"
+        cross = number(m.crossover.compute) if np.isfinite(m.crossover.compute) else "none"
+        times_text = f"{number(times.value, 2)} {interval(*times.confidence_interval)}"
+        C90 = m.share_ratio[0.9]
+        first.append(
+            [pair, _signed(R.value, 0.25 * (R.high - R.low)), interval(R.low, R.high), probability(R.p_greater),
+             str(m.verdict_R), times_text, f"{number(C90[0], 2)} {interval(C90[1], C90[2])}", cross]
+        )  # fmt: skip
+        known = c.rival(m.x).known and c.rival(m.y).known
+        value = _signed(A.value, 0.25 * (A.high - A.low)) if known else "not identified"
+        again.append(
+            [pair, value, interval(A.low, A.high), probability(m.p_within), probability(A.p_greater),
+             probability(A.p_greater_new_run), str(m.verdict_A)]
+        )  # fmt: skip
+    R_header = [
+        f"R at {number(c.at[0])}",
+        "difference",
+        level,
+        "P(higher)",
+        "verdict",
+        "times less compute",
+        "to 90 % of the gain",
+        "cross at",
+    ]
+    A_header = ["A", "difference", level, f"P(within {number(c.margin)})", "P(higher)", "new runs", "verdict"]
+    return [("", R_header, first), ("", A_header, again)]
+
+
+def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
+    """Return what stands below the tables: crossovers, the refit, the seeds, notes."""
+    lines = [str(m.crossover) for m in matches if np.isfinite(m.crossover.compute)]
+    lines += [f"note: {note}" for note in c.notes]
+    if c.spread is None:
+        lines.append(
+            "'new run' adds the spread between seeds: sd 0.015 of A [ScaleRL, 2.1]; no recipe has several seeds"
+        )
+    if len(c.rivals) > MOST_RECIPES:
+        lines.append(f"{len(c.rivals) - MOST_RECIPES} more recipes are in .table")
+    return lines
+
+
+def common_table(c: Comparison) -> Table | None:
+    """Return the refit with a common ceiling, where two or more are equal to the highest."""
+    refit = c.common_ceiling
+    if refit is None:
+        return None
+    header = ["", "B", f"{100 * c.confidence_level:g} %", "C_mid", "B moved by"]
+    return refit.sentence(), header, refit.rows()[:MOST_RECIPES]
+
+
+def tables(c: Comparison, matches: list[Match]) -> list[Table]:
+    """Return all tables in order."""
+    common = common_table(c)
+    return [budget_table(c), parameter_table(c), *pair_tables(c, matches), *([common] if common else [])]
+
+
+def comparison_text(c: Comparison) -> str:
+    """Return the plain-text form of a comparison."""
+    matches = shown_matches(c)
+    lines = [headline(c), ceiling_line(c)]
+    for title, header, rows in tables(c, matches):
+        lines += ["", *([f"  {title}"] if title else []), text_table(rows, header)]
+    if c.spread is not None:
+        lines += ["", *(f"  {line}" for line in str(c.spread).splitlines())]
+    return "\n".join([*lines, "", *(f"  {line}" for line in tail_lines(c, matches))])
+
+
+def comparison_html(c: Comparison) -> str:
+    """Return the HTML form of a comparison, for notebooks."""
+    matches = shown_matches(c)
+    title = f"{headline(c)}; {ceiling_line(c)}"
+    parts = [html_table(rows, header, text) for text, header, rows in tables(c, matches)]
+    spread = "" if c.spread is None else c.spread._repr_html_()
+    return html_table([], [], title) + "".join(parts) + spread + html_table([], [], "", tail_lines(c, matches))
+
+
+def comparison_json(c: Comparison) -> dict[str, Any]:
+    """Return the comparison as JSON-ready values."""
+    new = c.probability_best(of=Of.NEW_RUN)
+    common = c.common_ceiling
+    return {
+        "verdict": "decided" if c.best[c.leader] >= DECIDED else "undecided",
+        "best": c.leader,
+        "at": list(c.at),
+        "probability_best": c.best,
+        "probability_best_new_run": new,
+        "highest_A": list(c.leaders_by_A),
+        "margin": c.margin,
+        "R0": c.R0,
+        "confidence_level": c.confidence_level,
+        "compute_unit": c.compute_unit,
+        "common_compute": list(c.common_compute),
+        "recipes": [_recipe_json(c, rival) for rival in c.rivals],
+        "pairs": [m.to_dict() for m in shown_matches(c)],
+        "common_ceiling": None if common is None else common.to_dict(),
+        "seed_spread": None if c.spread is None else c.spread.to_dict(),
+        "n_resamples": c.group.size,
+        "seed": c.seed,
+        "notes": list(c.notes),
+    }
+
+
+def _recipe_json(c: Comparison, rival: Rival) -> dict[str, Any]:
+    row = {name: finite(value) for name, value in rival.summary.items()}
+    draws = {"A": rival.ceilings(Of.RECIPE), "B": rival.exponents(), "C_mid": rival.share_compute(0.5)[1]}
+    at = []
+    for budget in c.at:
+        curve = rival.curves(np.array([[budget]]), Of.RECIPE)[:, 0]
+        at.append(
+            {
+                "compute": budget,
+                "pass_rate": finite(float(rival.predict(budget))),
+                "ci": [finite(v) for v in c.interval(curve)],
+                "supported": bool(c.supported(rival.name, budget)),
+            }
+        )
+    return {
+        "recipe": rival.name,
+        "verdict": str(rival.verdict),
+        "n_seeds": rival.n_seeds,
+        **row,
+        "C90": finite(rival.share_compute(0.9)[0]),
+        "ci": {name: [finite(v) for v in c.interval(values)] for name, values in draws.items()},
+        "ci_new_run": {"A": [finite(v) for v in c.interval(rival.ceilings(Of.NEW_RUN))]},
+        "extrapolation": at,
+    }

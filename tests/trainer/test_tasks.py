@@ -160,3 +160,10 @@ def test_too_few_different_prompts() -> None:
     """With every prompt hidden there are fewer prompts than digit strings: found while splitting."""
     with pytest.raises(TrainError, match="hidden-sort with n_digits=3 has no 900 different prompts: raise n_digits"):
         task_of("hidden-sort", n_digits=3, n_train_prompts=400, eval_prompts=500, hidden_share=1.0)
+
+
+def test_very_long_prompts_have_a_split_too() -> None:
+    task = task_of("sort", n_digits=40, n_train_prompts=64)
+    prompts = [task.train_prompt(i).ids for i in range(64)] + [p.ids for p in task.heldout_prompts(64)]
+    assert len(set(prompts)) == 128
+    assert all(len(ids) == 41 for ids in prompts)

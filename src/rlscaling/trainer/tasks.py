@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -148,7 +149,11 @@ class _Part(ABC):
         """Return the held-out and the training prompts, no two of them with the same ids."""
         space = task_space(self.name, self.n_digits)
         # random.Random promises the same numbers in every version; the seed is the data set's, not the run's
-        codes = iter(random.Random(0).sample(range(space), min(space, 2 * (reserved + self.n_train))))
+        draw, n = random.Random(0), min(space, 2 * (reserved + self.n_train))
+        # a range longer than sys.maxsize cannot be sampled, and needs not be: two draws are never alike
+        codes = iter(
+            draw.sample(range(space), n) if space <= sys.maxsize else [draw.randrange(space) for _ in range(n)]
+        )
         seen: set[Ids] = set()
 
         def fresh(index: int) -> Prompt:

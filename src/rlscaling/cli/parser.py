@@ -14,7 +14,7 @@ UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts
 SCALES = ("auto", "fraction", "percent", "pm1", "reward")
 SCHEMES = ("ar1", "residual", "pairs", "block", "binomial")
 METHODS = ("varpro", "paper-grid")
-OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] "}
+OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] ", "kernels": ""}
 """What a command is given before its options, where that is not one or more paths."""
 
 ABOUT = """\
@@ -53,6 +53,11 @@ examples:
   rlscaling recipes
   rlscaling recipes scalerl dapo --all
 """
+KERNELS_EXAMPLES = """\
+examples (they need torch: pip install 'rlscaling[trainer]'):
+  rlscaling kernels
+  RLSCALING_KERNELS=emulate rlscaling kernels --json
+"""
 DEMO_EXAMPLES = """\
 examples:
   rlscaling demo
@@ -84,6 +89,10 @@ def build_parser() -> argparse.ArgumentParser:
     to_help = "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)"
     _add_shared(more, ("--to", "--extrapolate"), to_help)
     _add_training(commands)
+    kernels = _subcommand(
+        commands, "kernels", "show which kernels the trainer uses here, and why", KERNELS_EXAMPLES, _run_kernels
+    )
+    kernels.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
     demo = _subcommand(
         commands, "demo", "see it work on bundled simulated runs; needs no files", DEMO_EXAMPLES, _run_demo
     )
@@ -109,6 +118,12 @@ def _run_demo(args: argparse.Namespace) -> int:
     from .demo import demo
 
     return demo(args)
+
+
+def _run_kernels(args: argparse.Namespace) -> int:
+    from .kernels import kernels
+
+    return kernels(args)
 
 
 def _add_training(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -107,3 +107,26 @@ def using(name: str) -> Iterator[None]:
         yield
     finally:
         _override = before
+
+
+def survey() -> dict[str, tuple[bool, str]]:
+    """Return for each implementation whether it can be had here, and its version or what it lacks."""
+    return {
+        "reference": (True, f"torch {torch.__version__}"),
+        "cuda": _survey_cuda(),
+        "emulate": _asked(emulate.compiler),
+    }
+
+
+def _survey_cuda() -> tuple[bool, str]:
+    found, compiler = _asked(lambda: "NVRTC " + ".".join(map(str, cuda.nvrtc_version())))
+    if not torch.cuda.is_available():
+        return False, f"torch sees no CUDA device; {compiler}"
+    return found, f"{torch.cuda.get_device_name()}, {cuda.architecture(torch.device('cuda'))}; {compiler}"
+
+
+def _asked(question: Callable[[], str]) -> tuple[bool, str]:
+    try:
+        return True, question()
+    except TrainError as error:
+        return False, str(error)

@@ -1,0 +1,38 @@
+"""``rlscaling kernels``: which implementation of the trainer's operations is in use here, and why."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rlscaling import __version__
+from rlscaling.trainer.errors import TrainError
+
+from .answers import SCHEMA_VERSION
+from .output import Printer, print_json
+
+
+def kernels(args: argparse.Namespace) -> int:
+    """Print the implementation in use and what each of them needs, and return the exit code."""
+    try:
+        from rlscaling.trainer.kernels import backends, cache, ops
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise TrainError("the trainer needs torch, which is not installed: pip install 'rlscaling[trainer]'") from error
+    name, reason = ops.backend()
+    found = backends.survey()
+    if args.json:
+        implementations = {key: {"available": there, "about": about} for key, (there, about) in found.items()}
+        head = {"schema_version": SCHEMA_VERSION, "version": __version__}
+        print_json({**head, "backend": name, "reason": reason, "implementations": implementations,
+                    "cache": str(cache.folder())})  # fmt: skip
+        return 0
+    printer = Printer(sys.stdout)
+    printer.line(f"{name}: {reason}", style="bold")
+    printer.line()
+    rows = [[key, "yes" if there else "no", about] for key, (there, about) in found.items()]
+    printer.table(["implementation", "here", "with"], rows)
+    printer.line()
+    printer.line(f"{backends.VARIABLE}=NAME forces one. Compiled kernels are kept in {cache.folder()}")
+    return 0

@@ -10,8 +10,6 @@ medians. At the end our evaluation scores the weights of both.
 
 from __future__ import annotations
 
-from _common import Check, arguments, finish, versions  # first: it keeps BLAS on one thread
-
 import json
 import os
 import statistics
@@ -24,6 +22,7 @@ from typing import Any
 
 import torch
 
+from _common import Check, arguments, finish, versions  # first: it keeps BLAS on one thread
 from rlscaling.trainer import make_config
 from rlscaling.trainer.evaluate import evaluate
 from rlscaling.trainer.run import Run

@@ -19,10 +19,13 @@ def row_forward(logits: Tensor, tokens: Tensor, temperature: float) -> Rows:
     x = logits.float()
     top = x.amax(-1)
     z = (x - top[:, None]) * (1.0 / temperature)
-    log_sum = z.exp().sum(-1).log()
-    logp = z - log_sum[:, None]
-    entropy = -(logp.exp() * logp.masked_fill(logp == -torch.inf, 0.0)).sum(-1)  # a token of p = 0 adds nothing
-    return Rows(logp.gather(-1, tokens[:, None]).squeeze(-1), entropy, top, log_sum)
+    weight = z.exp()
+    total = weight.sum(-1)
+    log_sum = total.log()
+    logp = z.gather(-1, tokens[:, None]).squeeze(-1) - log_sum
+    # two terms of one sign; a token of weight 0 adds nothing
+    entropy = log_sum - weight.mul_(z.masked_fill_(z == -torch.inf, 0.0)).sum(-1) / total
+    return Rows(logp, entropy, top, log_sum)
 
 
 def row_backward(

@@ -1,0 +1,32 @@
+"""Every operation on every implementation: reference, emulated kernels, and (marked gpu) the kernels on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from rlscaling.trainer.kernels import backends
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(params=["reference", "emulate", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """The device of the tensors, while that implementation answers."""
+    with backends.using(request.param):
+        yield torch.device("cuda" if request.param == "cuda" else "cpu")
+
+
+@pytest.fixture(params=["emulate", pytest.param("cuda", marks=pytest.mark.gpu)])
+def kernel_device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """As ``device``, kernels only."""
+    with backends.using(request.param):
+        yield torch.device("cuda" if request.param == "cuda" else "cpu")

@@ -105,7 +105,7 @@ class TrainConfig:
 
     # the optimizer
     lr: float = _field(5e-4, "learning rate of AdamW, constant after the warm-up")
-    lr_warmup: int = _field(20, "steps of linear warm-up")
+    lr_warmup: int = _field(100, "steps of linear warm-up")
     adam_beta1: float = _field(0.9, "decay of the first moment")
     adam_beta2: float = _field(0.999, "decay of the second moment")
     adam_eps: float = _field(1e-15, "AdamW's epsilon")

@@ -43,7 +43,7 @@ DEFAULT_SOURCES: Mapping[str, str] = MappingProxyType(
         "generations": "ours: 16 in [ScaleRL, 2]",
         "temperature": "ours: 1, so that the ratio is that of the policy itself",
         "lr": "ours: 5e-7 in [ScaleRL, A.3], a thousand times that for a model 300,000 times smaller",
-        "lr_warmup": "ours: 100 of 7,400 steps in [ScaleRL, A.3], here 20 of 1,600",
+        "lr_warmup": "[ScaleRL, A.3]",
         "adam_eps": "[ScaleRL, A.3]",
         "adam_beta1": _OURS,
         "adam_beta2": _OURS,

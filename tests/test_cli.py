@@ -501,7 +501,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
         (("--jobs", "0"), "'0' is not a whole number of 1 or more"),
         (("--confidence-level", "95"), "95 is not between 0 and 1; for 95 % give 0.95"),
         (("--exclude", "3000"), "'3000' is not LOW:HIGH, e.g. 3000:3500"),
-        (("--extrapolate", "0"), "0 is not a positive, finite amount of compute"),
+        (("--extrapolate", "0"), "0 is not a positive, finite number"),
         (("--extrapolate", "batch-512.jsonl"), "is not a number; files go before this option"),
         (("--R0", "nan"), "'nan' is not a number"),
         (("--seed-sd", "-1"), "-1 is not a finite number of 0 or more"),

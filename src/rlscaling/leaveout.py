@@ -160,7 +160,8 @@ class LeaveOneOut:
             return float(low), float(high)
         return self.comparison.interval(self.comparison.rival(name).exponents())
 
-    def _rows(self) -> list[list[str]]:
+    def rows(self) -> list[list[str]]:
+        """Return the printed table, the reference first."""
         rows = []
         for name in self._order:
             r, rival = self.record(name), self.comparison.rival(name)
@@ -190,7 +191,8 @@ class LeaveOneOut:
         parts += [f"no difference shown: {', '.join(rest)}"] if rest else []
         return f"against {self.reference}: {'; '.join(parts)}"
 
-    def _foot(self) -> list[str]:
+    def foot(self) -> list[str]:
+        """Return what stands below the table: the common ceiling, R0, notes."""
         lines = [] if self.refit is None else [self.refit.sentence()]
         apart = [name for name in self.variants if self.refit is None or name not in self.refit.names]
         if apart:
@@ -216,18 +218,19 @@ class LeaveOneOut:
         }
 
     @property
-    def _header(self) -> list[str]:
+    def header(self) -> list[str]:
+        """Columns of the printed table."""
         return ["", "change", "A", "vs. reference", "B", f"{100 * self.comparison.confidence_level:g} %",
                 "vs. reference", "C_mid", "slope"]  # fmt: skip
 
     def __str__(self) -> str:
-        return "\n".join([self.headline, text_table(self._rows(), self._header), *(f"  {t}" for t in self._foot())])
+        return "\n".join([self.headline, text_table(self.rows(), self.header), *(f"  {t}" for t in self.foot())])
 
     def __repr__(self) -> str:
         return f"LeaveOneOut({self.headline})"
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._header, self.headline, self._foot())
+        return html_table(self.rows(), self.header, self.headline, self.foot())
 
 
 _DECIDED = (PairVerdict.LOWER, PairVerdict.HIGHER)

@@ -26,7 +26,7 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
         cutoffs=args.cutoffs, scheme=args.scheme, n_resamples=args.resamples, confidence_level=args.confidence_level,
         seed_sd=args.seed_sd, seed=args.seed, n_jobs=args.jobs,
     )  # fmt: skip
-    _check_plot(args.plot, args.overwrite)
+    check_plot(args.plot, args.overwrite)
     runs = find_runs(args)
     targets = _save_targets(args.save, runs, args.overwrite)
     answers = _answer_all(runs, request)
@@ -80,7 +80,8 @@ def _check_new(path: Path, option: str, overwrite: bool) -> None:
         raise UsageError(f"{option} {path} exists and is not written over; choose another name, or add --overwrite")
 
 
-def _check_plot(plot: str | None, overwrite: bool) -> None:
+def check_plot(plot: str | None, overwrite: bool) -> None:
+    """Refuse a picture that could not be written, before any work is done."""
     if plot is None:
         return
     if Path(plot).suffix.lower() not in PICTURES:

@@ -75,29 +75,33 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
+    from .compare_options import add_compare, add_loo
+
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"rlscaling {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    fit = _subcommand(commands, "fit", "fit runs: what is the ceiling, and do the data tell", FIT_EXAMPLES, _run_fit)
+    fit = subcommand(commands, "fit", "fit runs: what is the ceiling, and do the data tell", FIT_EXAMPLES, _run_fit)
     _add_shared(fit, ("--extrapolate",), "also forecast the pass rate at these budgets (default: no forecast)")
-    more = _subcommand(
+    more = subcommand(
         commands, "extrapolate", "forecast the pass rate at a budget", EXTRAPOLATE_EXAMPLES, _run_forecast
     )
     to_help = "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)"
     _add_shared(more, ("--to", "--extrapolate"), to_help)
+    add_compare(commands)
+    add_loo(commands)
     _add_training(commands)
-    kernels = _subcommand(
+    kernels = subcommand(
         commands, "kernels", "show which kernels the trainer uses here, and why", KERNELS_EXAMPLES, _run_kernels
     )
     kernels.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
-    demo = _subcommand(
+    demo = subcommand(
         commands, "demo", "see it work on bundled simulated runs; needs no files", DEMO_EXAMPLES, _run_demo
     )
     demo.add_argument("--out", metavar="DIR", default=DEFAULT_OUT, help=f"folder to write to (default: {DEFAULT_OUT})")
-    _add_seed(demo)
+    add_seed(demo)
     demo.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
     return parser
 
@@ -129,12 +133,12 @@ def _run_kernels(args: argparse.Namespace) -> int:
 def _add_training(commands: argparse._SubParsersAction[Parser]) -> None:
     from rlscaling.trainer.options import add_arguments
 
-    train = _subcommand(
+    train = subcommand(
         commands, "train", "train a small model with a recipe, and fit its trace", TRAIN_EXAMPLES, _run_train
     )
     add_arguments(train)
     train.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
-    recipes = _subcommand(
+    recipes = subcommand(
         commands, "recipes", "show what each recipe sets, with sources", RECIPES_EXAMPLES, _run_recipes
     )
     recipes.add_argument("names", metavar="NAME", nargs="*", help="recipes to show in full (default: all, in short)")
@@ -154,13 +158,14 @@ def _run_recipes(args: argparse.Namespace) -> int:
     return recipes(args)
 
 
-def _subcommand(
+def subcommand(
     commands: argparse._SubParsersAction[Parser],
     name: str,
     about: str,
     epilog: str,
     run: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
+    """Add a command: its help, its examples, what runs it."""
     parser = commands.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=epilog, allow_abbrev=False,
         usage=f"rlscaling {name} {OPERANDS.get(name, 'PATH [PATH ...] ')}[options]",
@@ -176,14 +181,15 @@ def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budge
         help="trace (JSON lines, CSV, Parquet, JSON), folder with trace.jsonl, quoted glob, or fit saved with --save; "
         "several are one batch",
     )  # fmt: skip
-    parser.add_argument(*budgets, dest="budgets", metavar="C", nargs="+", type=_positive, help=budgets_help)
-    _add_fit_options(parser.add_argument_group("fit"))
-    _add_reader_options(parser.add_argument_group("reading files"))
+    parser.add_argument(*budgets, dest="budgets", metavar="C", nargs="+", type=positive, help=budgets_help)
+    add_fit_options(parser.add_argument_group("fit"))
+    add_reader_options(parser.add_argument_group("reading files"))
     _add_interval_options(parser.add_argument_group("intervals"))
     _add_output_options(parser.add_argument_group("output"))
 
 
-def _add_fit_options(group: argparse._ArgumentGroup) -> None:
+def add_fit_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options of a fit."""
     group.add_argument(
         "--min-compute", metavar="X", type=_cutoff,
         help="leave earlier evaluations out; epoch: those of the first epoch, where the trace records its end "
@@ -221,7 +227,8 @@ def _add_fit_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def _add_reader_options(group: argparse._ArgumentGroup) -> None:
+def add_reader_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options of reading files."""
     group.add_argument("--compute-column", metavar="NAME", help="column of compute (default: found by its name)")
     group.add_argument(
         "--pass-rate-column", metavar="NAME", help="column of the pass rate (default: found by its name)"
@@ -244,25 +251,26 @@ def _add_interval_options(group: argparse._ArgumentGroup) -> None:
         "--scheme", choices=SCHEMES, default="ar1",
         help="how replicates are drawn; only ar1 keeps its confidence level on real runs (default: ar1)",
     )  # fmt: skip
-    group.add_argument("--resamples", metavar="N", type=_count_from(2), default=1000, help="replicates (default: 1000)")
+    group.add_argument("--resamples", metavar="N", type=count_from(2), default=1000, help="replicates (default: 1000)")
     group.add_argument(
-        "--confidence-level", metavar="P", type=_level, default=0.95,
+        "--confidence-level", metavar="P", type=level, default=0.95,
         help="level of the printed intervals; the verdict is always at 0.95 (default: 0.95)",
     )  # fmt: skip
     group.add_argument(
         "--seed-sd", metavar="X", type=_not_negative, default=0.015,
         help="spread of A between seeds of one recipe, for the new-run intervals (default: 0.015)",
     )  # fmt: skip
-    _add_seed(group)
+    add_seed(group)
     group.add_argument(
         "--jobs", metavar="N", type=_jobs, default=1,
         help="workers, -1: all cores; the numbers do not depend on it (default: 1)",
     )  # fmt: skip
 
 
-def _add_seed(group: argparse._ActionsContainer) -> None:
+def add_seed(group: argparse._ActionsContainer) -> None:
+    """Add the seed of the replicates."""
     group.add_argument(
-        "--seed", metavar="N", type=_count_from(0), default=0,
+        "--seed", metavar="N", type=count_from(0), default=0,
         help="seed of the replicates: same seed, same numbers (default: 0)",
     )  # fmt: skip
 
@@ -305,10 +313,11 @@ def _cutoff(text: str) -> float | str:
     return text if text == "epoch" else _number(text)
 
 
-def _positive(text: str) -> float:
+def positive(text: str) -> float:
+    """Return a positive, finite amount."""
     value = _number(text)
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive, finite amount of compute")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive, finite number")
     return value
 
 
@@ -319,7 +328,8 @@ def _not_negative(text: str) -> float:
     return value
 
 
-def _level(text: str) -> float:
+def level(text: str) -> float:
+    """Return a level in (0, 1)."""
     value = _number(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1; for 95 % give 0.95")
@@ -337,7 +347,9 @@ def _range(text: str) -> tuple[float, float]:
     return (_number(low) if low else 0.0), (_number(high) if high else math.inf)
 
 
-def _count_from(least: int) -> Callable[[str], int]:
+def count_from(least: int) -> Callable[[str], int]:
+    """Return what reads a whole number of ``least`` or more."""
+
     def count(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
@@ -347,4 +359,4 @@ def _count_from(least: int) -> Callable[[str], int]:
 
 
 def _jobs(text: str) -> int:
-    return -1 if text == "-1" else _count_from(1)(text)
+    return -1 if text == "-1" else count_from(1)(text)

@@ -1,0 +1,168 @@
+"""``rlscaling compare`` and ``rlscaling loo``: fit every run, group them into recipes, compare, print, draw."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlscaling import __version__
+from rlscaling.comparison import Comparison, compare
+from rlscaling.comparison_text import DECIDED, ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.errors import FitError, RLScalingWarning
+from rlscaling.leaveout import LeaveOneOut, leave_one_out
+from rlscaling.plot import plot_comparison, plot_loo
+from rlscaling.results import SigmoidFit
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
+
+from . import output
+from .answers import SCHEMA_VERSION, Refusal
+from .commands import REFUSED, check_plot
+from .inputs import Run, UsageError, find_runs, fit_options, said
+from .pictures import write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDE = (9.0, 5.0)  # inches: the labels stand right of the curves
+Recipes = dict[str, list[SigmoidFit]]
+
+
+def compare_runs(args: argparse.Namespace) -> int:
+    """Answer ``rlscaling compare`` and return the exit code."""
+
+    def work(recipes: Recipes, shared: dict[str, Any]) -> Comparison:
+        return compare(recipes, at=args.budgets, **shared)
+
+    found, refused = _run(args, work)
+    _write(args, found.to_dict(), refused, lambda printer: print_comparison(printer, found))
+    _draw(args, lambda ax: plot_comparison(found, ax))
+    return REFUSED if refused else 0
+
+
+def leave_one_out_runs(args: argparse.Namespace) -> int:
+    """Answer ``rlscaling loo`` and return the exit code."""
+
+    def work(recipes: Recipes, shared: dict[str, Any]) -> LeaveOneOut:
+        return leave_one_out(recipes, reference=args.reference, **shared)
+
+    found, refused = _run(args, work)
+    _write(args, found.to_dict(), refused, lambda printer: print_leave_one_out(printer, found))
+    _draw(args, lambda ax: plot_loo(found, ax))
+    return REFUSED if refused else 0
+
+
+def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[Refusal]]:
+    """Fit the runs and do the work; a run that is refused leaves the others to be compared."""
+    options = fit_options(args)
+    check_plot(args.plot, args.overwrite)
+    runs = find_runs(args)
+    shared: dict[str, Any] = {
+        "margin": args.margin,
+        "shared_R0": not args.own_R0,
+        "rng": args.seed,
+        "n_resamples": args.resamples,
+        "confidence_level": args.confidence_level,
+        "device_factors": dict(args.device_factor) if args.device_factor else None,
+    }
+    fits: dict[str, SigmoidFit] = {}
+    refused: list[Refusal] = []
+    with output.progress(len(runs), args.resamples) as bar:
+        for run in runs:
+            try:
+                fits[run.name] = _fit(run, options, args.compute_unit)
+            except Exception as error:
+                refused.append(Refusal(run.name, said(error)))
+            bar.run_done()
+        for one in refused:
+            print(f"rlscaling: error: {one.name}: {one.error}", file=sys.stderr)
+        if len(fits) < 2 and refused:
+            raise FitError(f"{len(fits)} of {len(runs)} runs could be fitted; a comparison needs two")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RLScalingWarning)  # they stand among the notes
+            return work(group(fits, args.by), shared | {"on_progress": bar.replicates("comparing")}), refused
+
+
+def _fit(run: Run, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
+    fit = run.fit(options, compute_unit)
+    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
+        raise FitError(
+            f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "
+            "more often, run on, or lower --min-compute"
+        )
+    return fit
+
+
+def group(fits: dict[str, SigmoidFit], by: str) -> Recipes:
+    """Return the fits of each recipe: every run for itself, or by the recipe that its header names.
+
+    Raises
+    ------
+    UsageError
+        When two runs name the same recipe and the same seed: they would count as two seeds.
+    """
+    if by == "run":
+        return {name: [fit] for name, fit in fits.items()}
+    recipes: Recipes = {}
+    seeds: dict[tuple[str, str], str] = {}
+    for name, fit in fits.items():
+        recipe, seed = str(fit.metadata.get("recipe") or name), fit.metadata.get("seed")
+        if seed is not None and (recipe, str(seed)) in seeds:
+            raise UsageError(
+                f"{seeds[recipe, str(seed)]} and {name} both say recipe {recipe!r}, seed {seed}: leave one of them "
+                "out, or take every run as a recipe with --by run"
+            )
+        seeds[recipe, str(seed)] = name
+        recipes.setdefault(recipe, []).append(fit)
+    return recipes
+
+
+def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[Refusal], show: Any) -> None:
+    if args.json:
+        head = {"schema_version": SCHEMA_VERSION, "version": __version__}
+        output.print_json(head | answer | {"refused": [{"run": one.name, "error": one.error} for one in refused]})
+    else:
+        show(output.Printer(sys.stdout))
+
+
+def _draw(args: argparse.Namespace, draw: Any) -> None:
+    if args.plot is None:
+        return
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=WIDE, layout="constrained")
+    ax: Axes = figure.add_subplot()
+    draw(ax)
+    write_figure(figure, Path(args.plot))
+    print(f"rlscaling: drew {args.plot}", file=sys.stderr)
+
+
+def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
+    """Write a comparison: who leads, then the tables."""
+    matches = shown_matches(comparison)
+    decided = comparison.best[comparison.leader] >= DECIDED
+    printer.line(headline(comparison), "bold green" if decided else "bold yellow")
+    printer.line(ceiling_line(comparison))
+    for title, header, rows in tables(comparison, matches):
+        printer.line()
+        if title:
+            printer.line(f"  {title}")
+        printer.table(header, rows)
+    if comparison.spread is not None:
+        printer.line()
+        for text in str(comparison.spread).splitlines():
+            printer.line(f"  {text}")
+    printer.line()
+    for text in tail_lines(comparison, matches):
+        printer.line(f"  {text}")
+
+
+def print_leave_one_out(printer: output.Printer, loo: LeaveOneOut) -> None:
+    """Write a leave-one-out: what the variants lose, then the table."""
+    printer.line(loo.headline, "bold")
+    printer.table(loo.header, loo.rows())
+    for text in loo.foot():
+        printer.line(f"  {text}")

@@ -22,6 +22,7 @@ from .drawing import GREY, RUN_STYLES, draw_bar, label_ends, literal, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BESIDE = 0.006  # of the axis: how far the bars at one budget stand apart
 IN_COLOUR = 6  # recipes that get a colour and a label; the others are thin and grey
 
 
@@ -62,11 +63,13 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     for i, rival in enumerate(order[:IN_COLOUR]):
         color, marker = RUN_STYLES[i]
         _draw_rival(ax, axis, rival, color, marker, comparison.confidence_level)
-        labels.append((*_draw_budget(ax, comparison, rival, color, marker), literal(rival.name), color))
+        at = comparison.at[0] * (axis.right / axis.left) ** (BESIDE * (i - 0.5 * (min(len(order), IN_COLOUR) - 1)))
+        labels.append((*_draw_budget(ax, comparison, rival, at, color, marker), literal(rival.name), color))
     scores = np.concatenate([fit.data.pass_rate for rival in order for fit in rival.fits])
-    ends = [*(y for y, *_ in labels), float(scores.min()), float(scores.max())]
-    room = 0.08 * (max(ends) - min(ends)) or 0.02
-    ax.set_ylim(min(ends) - room, max(ends) + room)
+    low, high = float(scores.min()), float(scores.max())
+    room = high - low or 0.02
+    ends = np.clip([y for line in ax.lines for y in np.asarray(line.get_ydata(), dtype=float)], low - room, high + room)
+    ax.set_ylim(ends.min() - 0.06 * room, ends.max() + 0.06 * room)
     label_ends(ax, labels)
     axis.finish(ax, comparison.compute_unit)
     ax.set_ylabel("held-out pass rate" if np.isfinite(order[0].fits[0].options.A_max) else "score")
@@ -93,13 +96,15 @@ def _draw_rival(ax: Axes, axis: ComputeAxis, rival: Rival, color: str, marker: s
     ax.plot(axis.grid[~inside], rival.predict(axis.grid[~inside]), color=color, lw=1.6, ls=(0, (4, 2)), zorder=3)
 
 
-def _draw_budget(ax: Axes, comparison: Comparison, rival: Rival, color: str, marker: str) -> tuple[float, str]:
+def _draw_budget(
+    ax: Axes, comparison: Comparison, rival: Rival, place: float, color: str, marker: str
+) -> tuple[float, str]:
     """Draw the interval at the budget; return the height of the label and its second line."""
     at = comparison.at[0]
     ci = np.array(comparison.interval(rival.curves(np.array([[at]]), Of.RECIPE)[:, 0]))
     value = float(rival.predict(at))
     known = comparison.supported(rival.name, at)
-    draw_bar(ax, at, value if known else None, ci, None, color, "_at", marker)
+    draw_bar(ax, place, value if known else None, ci, None, color, "_at", marker)
     text = plus_minus(value, 0.25 * float(ci[1] - ci[0])) if known else interval(*ci)
     return value, f"{text}; P(best) {probability(comparison.best[rival.name])}"
 

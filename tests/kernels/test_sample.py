@@ -1,4 +1,4 @@
-"""The sampler: frequencies against the softmax, log-probabilities against the row kernel, tokens against the reference."""
+"""The sampler: frequencies against the softmax, log-probabilities against the row kernel, tokens against torch."""
 
 from __future__ import annotations
 

@@ -96,12 +96,19 @@ class Arguments:
         Of the kernel.
     values
         Tensors (None is a null pointer) and numbers, in the same order.
+
+    Attributes
+    ----------
+    values : list
+        The arguments as ctypes objects.
+    pointers : ctypes array
+        Their addresses.
     """
 
     def __init__(self, parameters: Sequence[Parameter], values: Sequence[Tensor | float | None]) -> None:
         assert len(parameters) == len(values), f"{len(values)} arguments for {len(parameters)} parameters"
-        self._values = [_converted(p, v) for p, v in zip(parameters, values, strict=True)]  # kept alive
-        self.pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in self._values))
+        self.values = [_converted(p, v) for p, v in zip(parameters, values, strict=True)]
+        self.pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in self.values))
 
     @property
     def address(self) -> int:

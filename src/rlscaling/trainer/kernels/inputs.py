@@ -79,6 +79,12 @@ def check_head_dtype(head_dtype: str) -> None:
         raise TrainError(f"head_dtype={head_dtype!r} is unknown; choose fp32 or bf16")
 
 
+def check_chunk(chunk_bytes: int) -> None:
+    """Check the size of a chunk."""
+    if chunk_bytes < 1:
+        raise TrainError(f"chunk_bytes={chunk_bytes} holds no row; take some megabytes, such as 64 * 2**20")
+
+
 def check_range(name: str, ids: Tensor, end: float, remedy: str) -> None:
     """Check on the CPU that ids lie in [0, end); on a GPU a look at the values would stop the stream."""
     if ids.device.type != "cpu" or not len(ids):

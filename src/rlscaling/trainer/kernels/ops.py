@@ -219,7 +219,7 @@ def policy_head(
     temperature, head_dtype
         As in ``token_logprobs`` and ``head``.
     chunk_bytes
-        Logits held at once.
+        Logits held at once; at least one row is.
     loss, clip_low, clip_high, sequence
         As in ``policy_loss``.
 
@@ -242,6 +242,7 @@ def policy_head(
     inputs.check_width("the head", len(weight))
     inputs.check_vector("tokens", tokens, hidden, torch.int64)
     _check_tokens(hidden, old_logp, advantage, token_weight, sequence)
+    inputs.check_chunk(chunk_bytes)
     gradients = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     value, logp, entropy, *stats, _, _ = library.policy_head(
         hidden,

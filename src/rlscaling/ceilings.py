@@ -219,6 +219,7 @@ def fit_with_lmfit(
         return np.concatenate(parts)
 
     tight = {"ftol": 1e-14, "xtol": 1e-14, "gtol": 1e-14}
-    result = lmfit.minimize(residual, shared, method="least_squares", **tight)
+    with np.errstate(invalid="ignore", divide="ignore"):  # correlations of a parameter without error, at its bound
+        result = lmfit.minimize(residual, shared, method="least_squares", **tight)
     fitted = np.array([of(result.params, k) for k in range(len(models))])
     return float(result.params["A"].value), fitted, str(lmfit.fit_report(result, show_correl=False))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from rlscaling.curves import Array
 from rlscaling.errors import FitError, RLScalingWarning
@@ -20,7 +21,7 @@ from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
 HOUR_UNITS = ("gpu-hours", "device-hours", "wall-hours")
 DEVICE_KEYS = ("device", "device_name", "gpu", "gpu_name", "hardware")
-R0_OFF, R0_OFF_ERRORS = 0.03, 3.0  # a run's own R0 this far (and this many errors) off the shared one: another base?
+R0_OFF, P_R0_OFF = 0.03, 1e-3  # a run this far off the shared R0, and so improbably: another base model?
 COUNT_KEYS = ("device_count", "n_devices", "n_gpus", "num_gpus", "world_size")
 
 
@@ -259,12 +260,14 @@ def R0_notes(runs: Cohort, R0: float | None, own: Array, error: Array, scale: fl
         return ["each run has its own R0: B, C_mid and C90 of different recipes cannot be compared"]
     off = np.abs(own - R0)
     labels = [name for name, seeds in runs.recipes.items() for _ in seeds]
-    notes = []
-    for i in np.flatnonzero((off > R0_OFF * scale) & (off > R0_OFF_ERRORS * error)).tolist():
-        notes.append(
-            f"{labels[i]} by itself starts at {number(float(own[i]), 3)}, not at the shared R0 of {number(R0, 3)}: "
-            "another base model? then shared_R0=False (--own-R0)"
-        )
-    for note in notes:
-        warnings.warn(note, RLScalingWarning, stacklevel=3)
-    return notes
+    errors = float(ndtri(1.0 - 0.5 * P_R0_OFF / len(own)))  # over all runs: a thousand have wide outliers
+    stray = np.flatnonzero((off > R0_OFF * scale) & (off > errors * error)).tolist()
+    if not stray:
+        return []
+    values = ", ".join(f"{labels[i]} at {number(float(own[i]), 3)}" for i in stray[:5])
+    note = (
+        f"the shared R0 is {number(R0, 3)}, but by themselves start {values}: another base model? then shared_R0=False "
+        "(--own-R0)"
+    )
+    warnings.warn(note, RLScalingWarning, stacklevel=4)
+    return [note]

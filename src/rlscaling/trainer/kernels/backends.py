@@ -83,6 +83,7 @@ def _forced(name: str, device: str) -> Choice:
 
 def _cuda() -> Choice:
     version = ".".join(map(str, cuda.nvrtc_version()))
+    cuda.check_driver()
     arch = cuda.architecture(torch.device("cuda"))
     return Choice("cuda", f"CUDA kernels compiled by NVRTC {version} for {arch}", Compiled(cuda.launch))
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,6 +62,24 @@ def nvrtc_version() -> tuple[int, int]:
     except Exception as error:  # the bindings raise errors of their own when they find no shared library
         raise TrainError(f"no NVRTC found, which compiles the kernels: {INSTALL} ({_first_line(error)})") from error
     return int(major), int(minor)
+
+
+def check_driver() -> None:
+    """Check that the driver runs what this NVRTC compiles.
+
+    Raises
+    ------
+    TrainError
+        When the driver is of an earlier CUDA major version, with the packages that fit it.
+    """
+    driver, (major, minor) = _driver(), nvrtc_version()
+    supported = _checked(driver, driver.cuDriverGetVersion)
+    if supported // 1000 < major:
+        fitting = supported // 1000
+        raise TrainError(
+            f"NVRTC is {major}.{minor} and the driver runs CUDA {fitting} at most; update the driver, or "
+            f"pip install 'cuda-bindings=={fitting}.*' nvidia-cuda-nvrtc-cu{fitting}"
+        )
 
 
 def _first_line(error: Exception) -> str:
@@ -138,6 +157,32 @@ def _log(nvrtc: Any, program: Any) -> str:
     text = bytes(_checked(nvrtc, nvrtc.nvrtcGetProgramLogSize, program))
     _checked(nvrtc, nvrtc.nvrtcGetProgramLog, program, text)
     return text.rstrip(b"\0\n ").decode()
+
+
+class Usage(NamedTuple):
+    """What a kernel takes of a multiprocessor."""
+
+    registers: int  # a thread
+    spilled: int  # bytes a thread, stores and loads
+
+
+_USAGE = re.compile(
+    r"Compiling entry function '(\w+)' for '(\w+)'"
+    r"[\s\S]*?(\d+) bytes spill stores, (\d+) bytes spill loads[\s\S]*?Used (\d+) registers"
+)
+
+
+def parse_usage(log: str) -> dict[tuple[str, str], Usage]:
+    """Return registers and spills by kernel and architecture, from what ptxas prints with ``-v``."""
+    return {
+        (kernel, arch): Usage(int(registers), int(stores) + int(loads))
+        for kernel, arch, stores, loads, registers in _USAGE.findall(log)
+    }
+
+
+def usage(name: str, arch: str) -> dict[tuple[str, str], Usage]:
+    """Compile an operation and return registers and spills by kernel and architecture."""
+    return parse_usage(compile_text(f"{name}.cu", sources.read(name).text, arch, "--ptxas-options=-v")[1])
 
 
 def cubin(name: str, arch: str) -> bytes:

@@ -22,7 +22,7 @@ HEADER = "block.cuh"
 OPERATIONS = ("row", "policy_loss", "sample")
 """Names of the ``.cu`` files."""
 
-_DECLARATION = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(([^)]*)\)')
+_DECLARATION = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\)')
 _POINTERS = {"float*": torch.float32, "bf16*": torch.bfloat16, "long long*": torch.int64, "Tally*": torch.float32}
 _SCALARS: Mapping[str, Any] = {
     "int": ctypes.c_int32,

@@ -1,0 +1,269 @@
+"""The way to a GPU as far as it goes without one: compilers, registers, the disk cache, the bindings, a fake driver."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.kernels import cache, cuda, sources
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+"""A100, H100 and H200, B200."""
+
+HERE = Path(__file__).parent
+SPILLS = """#include "block.cuh"
+extern "C" __global__ void __launch_bounds__(1024, 2) spills(const float* x, float* out) {
+    float v[64];
+    for (int i = 0; i < 64; i++) v[i] = x[i * 1024 + threadIdx.x];
+    __syncthreads();
+    float sum = 0.0f;
+    for (int i = 0; i < 64; i++) sum += expf(v[i] * v[63 - i]);
+    for (int i = 0; i < 64; i++) out[i * 1024 + threadIdx.x] = sum * v[i];
+}
+"""
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "rlscaling" / "kernels"
+
+
+def nvcc() -> str:
+    """The compiler of the toolkit or of the package ``nvidia-cuda-nvcc``; without one the tests fail."""
+    found = shutil.which("nvcc")
+    if found is None:
+        files = importlib.metadata.files("nvidia-cuda-nvcc") or []
+        found = next(str(file.locate()) for file in files if file.name == "nvcc" and file.parent.name == "bin")
+    return found
+
+
+def show(found: dict[tuple[str, str], cuda.Usage]) -> None:
+    for (kernel, arch), usage in sorted(found.items()):
+        print(f"{kernel:<18} {arch:<7} {usage.registers:>3} registers, {usage.spilled} bytes spilled")
+
+
+# --- compilers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sources.OPERATIONS)
+def test_nvcc_compiles_without_spills(name: str, tmp_path: Path) -> None:
+    targets = [f"-gencode=arch=compute_{a[3:]},code={a}" for a in ARCHITECTURES]
+    command = [nvcc(), "-fatbin", *targets, "-Xptxas=-v", "-Werror=all-warnings", "-std=c++17"]
+    source = sources.read(name)
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out"), str(source.path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = cuda.parse_usage(done.stderr)
+    show(found)
+    assert set(found) == {(kernel, arch) for kernel in source.kernels for arch in ARCHITECTURES}
+    assert not any(usage.spilled for usage in found.values())
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", sources.OPERATIONS)
+def test_nvrtc_compiles_without_spills(name: str, arch: str) -> None:
+    """At most 85 of 65,536 registers, so that three blocks of 256 threads share a multiprocessor."""
+    found = cuda.usage(name, arch)
+    show(found)
+    assert set(found) == {(kernel, arch) for kernel in sources.read(name).kernels}
+    assert not any(usage.spilled for usage in found.values())
+    assert max(usage.registers for usage in found.values()) <= 85
+
+
+def test_a_kernel_that_spills_is_seen() -> None:
+    _, log = cuda.compile_text("spills.cu", SPILLS, "sm_90", "--ptxas-options=-v")
+    assert cuda.parse_usage(log)["spills", "sm_90"].spilled > 0
+
+
+def test_a_compile_error_names_file_and_line() -> None:
+    text = '#include "block.cuh"\nextern "C" __global__ void broken(float* x) {\n    x[0] = y;\n}\n'
+    with pytest.raises(TrainError, match=r"cannot compile broken.cu for sm_90:\nbroken.cu\(3\): error: .*\"y\""):
+        cuda.compile_text("broken.cu", text, "sm_90")
+    with pytest.raises(TrainError, match=r"block.cuh\(\d+\): error"):
+        cuda.compile_text("broken.cu", "#define Sums 1\n" + text, "sm_90")
+
+
+def test_an_unknown_architecture_is_refused() -> None:
+    with pytest.raises(TrainError, match=r"NVRTC \d+\.\d+ does not know sm_35, only .*sm_90.*--upgrade"):
+        cuda.compile_cubin("row", "sm_35")
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bindings:
+        @staticmethod
+        def nvrtcVersion() -> Any:
+            raise RuntimeError("libnvrtc.so.13 not found\nsearched everywhere")
+
+    monkeypatch.setattr(cuda, "_nvrtc", lambda: Bindings)
+    cuda.nvrtc_version.cache_clear()
+    with pytest.raises(
+        TrainError, match=r"no NVRTC found, .*pip install 'rlscaling\[cuda\]' \(libnvrtc.so.13 not found"
+    ):
+        cuda.nvrtc_version()
+
+
+# --- the disk cache -------------------------------------------------------------------------------------
+
+
+def test_what_is_compiled_is_kept(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = cuda.cubin("policy_loss", "sm_90")
+    assert first.startswith(b"\x7fELF")
+    assert len(list(own_cache.iterdir())) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(cuda, "compile_cubin", None)
+        assert cuda.cubin("policy_loss", "sm_90") == first
+    cuda.cubin("policy_loss", "sm_80")
+    assert len(list(own_cache.iterdir())) == 2, "another architecture is another file"
+    monkeypatch.setattr(cuda, "nvrtc_version", lambda: (99, 1))
+    monkeypatch.setattr(cuda, "compile_cubin", lambda name, arch: b"of another compiler")
+    assert cuda.cubin("policy_loss", "sm_90") == b"of another compiler"
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", None])
+def test_a_damaged_file_is_built_again(own_cache: Path, damage: bytes | None) -> None:
+    built: list[int] = []
+
+    def build() -> bytes:
+        built.append(1)
+        return b"content" * 100
+
+    path = cache.fetch("x.cubin", build)
+    whole = path.read_bytes()
+    path.write_bytes(damage if damage is not None else whole[:50] + b"?" + whole[51:])
+    assert cache.fetch("x.cubin", build) == path
+    assert path.read_bytes() == whole
+    assert cache.content(path) == b"content" * 100
+    assert len(built) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    path = cache.fetch("x.cubin", lambda: b"content")
+    assert cache.content(path) == b"content"
+    assert tmp_path not in path.parents
+
+
+def test_a_failed_build_leaves_nothing(own_cache: Path) -> None:
+    def build() -> bytes:
+        raise TrainError("no")
+
+    with pytest.raises(TrainError, match="no"):
+        cache.fetch("x.cubin", build)
+    assert not list(own_cache.iterdir())
+
+
+def test_keys_tell_texts_apart() -> None:
+    assert cache.key("ab", "c") != cache.key("a", "bc")
+    assert cache.key("ab", "c") == cache.key("ab", "c")
+
+
+AT_ONCE = """
+import sys
+from rlscaling.trainer.kernels import cache
+for i in range(200):
+    path = cache.fetch(f"{i % 5}.cubin", lambda: bytes([i % 5]) * 200_000)
+    if int(sys.argv[1]) == 0 and i % 3 == 0:
+        path.write_bytes(b"torn")  # this process damages what the others read
+    data = cache._content(path)
+    assert data is None or data == bytes([i % 5]) * 200_000
+"""
+
+
+def test_processes_that_build_at_once(own_cache: Path) -> None:
+    """Four processes fetch the same five files, one of them damaging them: each reads the whole content or none."""
+    command = [sys.executable, "-c", AT_ONCE]
+    processes = [subprocess.Popen([*command, str(i)], stderr=subprocess.PIPE, text=True) for i in range(4)]
+    for process in processes:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    assert sorted(path.name for path in own_cache.iterdir()) == [f"{i}.cubin" for i in range(5)]
+
+
+# --- the driver -----------------------------------------------------------------------------------------
+
+LAUNCHES = """
+import contextlib, ctypes, types, sys, torch
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.kernels import backends, cuda, emulate, ops, sources
+from rlscaling.trainer.kernels.compiled import Compiled
+
+driver = ctypes.CDLL("libcuda.so.1")
+of_kernel = {kernel: name for name in sources.OPERATIONS for kernel in sources.read(name).kernels}
+streams = []
+
+@ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def launch(kernel, grid, block, stream, arguments):
+    kernel = kernel.decode()
+    streams.append(stream)
+    assert emulate.entry(of_kernel[kernel], kernel)(grid, block, 0, arguments) is None
+
+driver.fake_launcher(launch)
+torch.cuda.device = lambda device: contextlib.nullcontext()
+torch.cuda.current_device = lambda: 0
+torch.cuda.get_device_capability = lambda device: (9, 0)
+torch.cuda.current_stream = lambda: types.SimpleNamespace(cuda_stream=0x5EED)
+
+def results():
+    g = torch.Generator().manual_seed(0)
+    hidden, weight = torch.randn(9, 6, generator=g).requires_grad_(), torch.randn(31, 6, generator=g).requires_grad_()
+    tokens, given = torch.arange(9), torch.randn(3, 9, generator=g)
+    out = [*ops.sample(ops.head(hidden, weight).detach(), tokens, tokens, key=2**63 + 5)]
+    for loss in ("cispo", "gspo"):
+        head = ops.policy_head(hidden, weight, tokens, *given[:2], given[2].abs(), loss=loss, sequence=tokens // 4)
+        out += [*head[:3], *head.stats, *torch.autograd.grad(head.loss, (hidden, weight))]
+    logp, entropy = ops.token_logprobs(ops.head(hidden, weight).bfloat16(), tokens)
+    return [x.detach() for x in (*out, logp, entropy, *torch.autograd.grad((logp + entropy).sum(), weight))]
+
+with backends.using("emulate"):
+    expected = results()
+backends._override = backends.Choice("cuda", "", Compiled(cuda.launch))
+cuda.check_driver()
+for got, want in zip(results(), expected, strict=True):
+    assert torch.equal(got, want)
+assert streams == [0x5EED] * 10, streams
+assert driver.fake_context() == 0x100, "the thread has torch's context"
+driver.fake_version(12040 if cuda.nvrtc_version()[0] == 13 else 11080)
+try:
+    cuda.check_driver()
+except TrainError as error:
+    print(error)
+cuda.cubin = lambda name, arch: b"no cubin"
+cuda._function.cache_clear()
+try:
+    results()
+except TrainError as error:
+    print(error)
+"""
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_launches_through_the_real_bindings(tmp_path: Path) -> None:
+    """A driver that hands each launch to the emulation: arguments, grid, stream and context arrive as they should."""
+    for name in sources.OPERATIONS:
+        cuda.cubin(name, "sm_90")  # to the disk: NVRTC asks a driver beside it for more than the fake one has
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", library, HERE / "fake_driver.cpp", "-ldl"], check=True)
+    env = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", LAUNCHES], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    old_driver, no_cubin = done.stdout.splitlines()
+    assert re.match(r"NVRTC is 1[23].* and the driver runs CUDA 1[12] at most; update the driver, or pip", old_driver)
+    assert no_cubin.startswith("cuLibraryLoadData failed: CUDA_ERROR")
+
+
+@pytest.mark.gpu
+def test_every_kernel_loads_on_the_gpu() -> None:
+    cuda.prepare(torch.device("cuda"))

@@ -222,6 +222,27 @@ def test_recipes_whose_ceilings_are_equal_are_refitted_together(three):
     assert found.common_ceiling is not None
     assert found.common_ceiling.verdict("fast", "like") == "undecided"
     assert "one common ceiling" in str(found)
+    assert "no difference of B is shown" in str(found)
+    steep = compare({"fast": three["fast"], "steep": fitted((0.610, 2.9, 2542.0, 0.35), 80)}, rng=0)
+    assert "B of fast is lower than that of steep: difference -" in str(steep.with_common_ceiling())
+
+
+def test_runs_that_are_no_sigmoid_are_shown_and_never_decided(three):
+    rng = np.random.default_rng(81)
+    odd = {
+        "flat": 0.4 + rng.normal(0, 0.004, len(C)),
+        "falling": 0.6 - 0.1 * C / C[-1] + rng.normal(0, 0.004, len(C)),
+        "misfit": np.where(np.arange(len(C)) == 40, 0.2, noisy(SCALERL, 82)),
+    }
+    fits = {name: fit_sigmoid(C, y) for name, y in odd.items()}
+    assert [str(fit.verdict) for fit in fits.values()] == ["flat", "falling", "misfit"]
+    with pytest.warns(RLScalingWarning, match="another base model"):
+        found = compare({**three, **fits}, rng=0)
+    for name in odd:
+        assert found.verdict(name, "slow") == "undecided"
+        assert found.verdict(name, "slow", on="R") == "undecided"
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert "flat" in str(found)
 
 
 def test_family_of_pairs_is_controlled():
@@ -436,8 +457,8 @@ def test_mixed_units_and_scores(three):
     free = fit_sigmoid(C, noisy(SCALERL, 52), A_max=math.inf)
     with pytest.raises(FitError, match="pass rates and scores cannot be compared"):
         compare({"a": three["fast"], "b": free})
+    other = fit_sigmoid(C * 1e6, noisy(SCALERL, 53), compute_unit="tokens", min_compute=1.5e9)
     with pytest.raises(FitError, match=r"no default budget; give at= \(--at\)"):
-        other = fit_sigmoid(C * 1e6, noisy(SCALERL, 53), compute_unit="tokens", min_compute=1.5e9)
         compare({"a": tokens, "b": other})
 
 

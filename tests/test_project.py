@@ -7,6 +7,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +75,14 @@ def test_readme_python_examples_run(tmp_path: Path) -> None:
     examples = blocks((PROJECT / "README.md").read_text(encoding="utf-8"), "python")
     assert examples, "the README shows no Python example"
     run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *examples]), tmp_path)
+
+
+@pytest.mark.parametrize("page", ["comparing"])
+def test_python_examples_of_a_guide_run(page: str, tmp_path: Path) -> None:
+    text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    examples = blocks(re.sub(r"^ +(?=```)", "", text, flags=re.MULTILINE), "python")  # those in lists too
+    assert examples
+    run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *map(textwrap.dedent, examples)]), tmp_path)
 
 
 # --- size -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlscaling.curves import Array, sigmoid
-from rlscaling.format import error_decimals, interval, plus_minus, robust_error
+from rlscaling.format import error_decimals, interval, plus_minus, robust_error, text_table
 from rlscaling.intervals import percentile_interval
 from rlscaling.joint import Group, common_ceiling
 from rlscaling.model import FittedModel
@@ -23,6 +23,7 @@ from rlscaling.pairs import Differences, PairVerdict, differences
 from rlscaling.results import finite
 from rlscaling.rivals import Rival
 
+MOST_LINES = 10
 MAX_LMFIT_RUNS = 40  # lmfit differentiates by finite differences: beyond, the solver's own point fit stands alone
 
 
@@ -105,6 +106,20 @@ class CommonCeiling:
             f"A = {plus_minus(self.A, robust_error(self.A_draws))} {interval(*self.A_interval)}"
         )
 
+    def lines(self) -> list[str]:
+        """Return which exponents differ, a sentence each; or that none was shown to."""
+        p, found = self.pairs, []
+        for row, (i, j) in enumerate(zip(p.first.tolist(), p.second.tolist(), strict=True)):
+            verdict = self.verdict(self.names[i], self.names[j])
+            if verdict is not PairVerdict.UNDECIDED:
+                found.append(
+                    f"B of {self.names[i]} is {verdict} than that of {self.names[j]}: difference "
+                    f"{p.difference[row]:+.2f} {interval(float(p.low[row]), float(p.high[row]))}"
+                )
+        if len(found) > MOST_LINES:
+            found = [*found[:MOST_LINES], f"and {len(found) - MOST_LINES} more differences of B"]
+        return found or ["no difference of B is shown"]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the refit as JSON-ready values."""
         recipes = [
@@ -132,10 +147,8 @@ class CommonCeiling:
         return {"A": self.A, "ci": list(self.A_interval), "recipes": recipes, "pairs": pairs, "report": self.report}
 
     def __str__(self) -> str:
-        from rlscaling.format import text_table
-
         header = ["", "B", f"{100 * self.confidence_level:g} %", "C_mid", "B moved by"]
-        return "\n".join([self.sentence(), text_table(self.rows(), header)])
+        return "\n".join([self.sentence(), text_table(self.rows(), header), *(f"  {text}" for text in self.lines())])
 
 
 def refit_with_common_ceiling(

@@ -168,7 +168,8 @@ def pair_tables(c: Comparison, matches: list[Match]) -> list[Table]:
 
 def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
     """Return what stands below the tables: crossovers, the refit, the seeds, notes."""
-    lines = [str(m.crossover) for m in matches if np.isfinite(m.crossover.compute)]
+    lines = [] if c.common_ceiling is None else c.common_ceiling.lines()
+    lines += [str(m.crossover) for m in matches if np.isfinite(m.crossover.compute)]
     lines += [f"note: {note}" for note in c.notes]
     if c.spread is None:
         lines.append(

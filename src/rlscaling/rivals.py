@@ -126,7 +126,7 @@ class Rival:
         With several seeds the geometric mean over them.
         """
         reached = [_reach(pass_rate, p) for p in (self.params[:, None, :], self.draws)]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             means = [np.exp(np.log(r).mean(axis=0)) for r in reached]
         return float(means[0][0]), np.asarray(means[1])
 

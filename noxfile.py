@@ -60,10 +60,20 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Everything long: the slow tests, then all tests on the lowest versions we promise."""
+    """Everything long: the slow tests, CUDA 12, then all tests on the lowest versions we promise."""
     install(session, "test")
     session.run("python", "-m", "pytest", "-q", "-n", "auto", "-m", "not gpu")
+    session.notify("cuda12")
     session.notify("lowest")
+
+
+@nox.session
+def cuda12(session: nox.Session) -> None:
+    """The way to a GPU with the bindings and compiler of CUDA 12."""
+    install(session, "test")
+    session.run("python", "-m", "pip", "uninstall", "-q", "-y", "cuda-bindings", "nvidia-cuda-nvrtc")
+    session.install("cuda-bindings<13", "nvidia-cuda-nvrtc-cu12")
+    session.run("python", "-m", "pytest", "-q", "tests/kernels/test_compile.py")
 
 
 @nox.session

@@ -114,6 +114,21 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         cuda.nvrtc_version()
 
 
+def test_the_nvrtc_of_torch_comes_first(tmp_path: Path) -> None:
+    """Beside a newer one, which an older driver would refuse; here it is a library that says it is 12.3."""
+    folder = tmp_path / "nvidia" / "cuda_nvrtc" / "lib"
+    folder.mkdir(parents=True)
+    (tmp_path / "v.cpp").write_text('extern "C" int nvrtcVersion(int* a, int* b) { return *a = 12, *b = 3, 0; }')
+    command = ["g++", "-shared", "-fPIC", "-Wl,-soname,libnvrtc.so.12", "-o", folder / "libnvrtc.so.12"]
+    subprocess.run([*command, tmp_path / "v.cpp"], check=True)
+    script = (
+        "import sys, torch; torch.version.cuda = '12.3'; sys.path.append(sys.argv[1])\n"
+        "from rlscaling.trainer.kernels import cuda; print(cuda.nvrtc_version())"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout == "(12, 3)\n"
+
+
 # --- the disk cache -------------------------------------------------------------------------------------
 
 

@@ -5,10 +5,13 @@ Nothing but pip packages is needed: ``cuda-bindings`` (12 or 13) and NVRTC, whic
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import re
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -43,6 +46,19 @@ def _text_of(module: Any, status: Any) -> str:
     return f"{getattr(status, 'name', status)}" + (f", {text.decode()}" if text else "")
 
 
+def _load_torchs_nvrtc() -> None:
+    """Load the NVRTC that torch was built with, where pip installed it; the bindings take what is loaded.
+
+    Left to themselves they take the newest, whose code an older driver refuses.
+    """
+    major = (torch.version.cuda or "").partition(".")[0]
+    if major:
+        found = (file for base in sys.path for file in Path(base).glob(f"nvidia/*/lib/libnvrtc.so.{major}"))
+        library = next(found, None)
+        if library is not None:
+            ctypes.CDLL(str(library))
+
+
 @functools.cache
 def nvrtc_version() -> tuple[int, int]:
     """Return the version of NVRTC.
@@ -53,6 +69,7 @@ def nvrtc_version() -> tuple[int, int]:
         When the bindings or NVRTC are missing, with the command that brings them.
     """
     try:
+        _load_torchs_nvrtc()
         nvrtc = _nvrtc()
         major, minor = _checked(nvrtc, nvrtc.nvrtcVersion)
     except TrainError:

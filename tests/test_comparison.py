@@ -241,8 +241,14 @@ def test_runs_that_are_no_sigmoid_are_shown_and_never_decided(three):
     for name in odd:
         assert found.verdict(name, "slow") == "undecided"
         assert found.verdict(name, "slow", on="R") == "undecided"
-    json.dumps(found.to_dict(), allow_nan=False)
-    assert "flat" in str(found)
+        assert math.isnan(found.best[name])
+    assert sum(p for p in found.best.values() if p == p) == pytest.approx(1.0)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["probability_best"]["flat"] is None
+    assert "flat takes no part: no rise beyond the noise" in str(found)
+    assert "slow - flat" not in str(found)
+    with pytest.warns(RLScalingWarning):
+        only = compare(fits, rng=0)
+    assert sum(only.best.values()) == pytest.approx(1.0)
 
 
 def test_family_of_pairs_is_controlled():
@@ -275,16 +281,16 @@ def calibration(n_pairs):
         truths = [(rng.uniform(0.56, 0.66), rng.uniform(1.5, 2.5), rng.uniform(1800, 4000), 0.3) for _ in range(2)]
         ends = rng.integers(38, 75, 2)
         fits = {n: fitted(p, [k, j], compute=C[:e]) for j, (n, p, e) in enumerate(zip("xy", truths, ends, strict=True))}
-        stated.append(compare(fits, rng=k, n_resamples=300).probability_better("x", "y"))
+        stated.append(compare(fits, rng=k, n_resamples=200).probability_better("x", "y"))
         actual.append(sigmoid(1e5, *truths[0]) > sigmoid(1e5, *truths[1]))
     p, hit = np.array(stated), np.array(actual)
     return np.maximum(p, 1 - p), np.where(p >= 0.5, hit, ~hit)
 
 
 def test_stated_probabilities_hold():
-    stated, right = calibration(40)
+    stated, right = calibration(24)
     sure = stated > 0.9
-    assert sure.sum() >= 20
+    assert sure.sum() >= 10
     assert right[sure].sum() >= stats.binom.ppf(1e-3, sure.sum(), stated[sure].mean() - 0.03)
 
 

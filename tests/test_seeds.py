@@ -37,7 +37,7 @@ def test_differences_that_the_errors_explain_are_no_spread():
 
 
 def test_interval_covers_with_unequal_errors():
-    tau, hits, n = 0.01, 0, 1000
+    tau, hits, n = 0.01, 0, 400
     errors, recipe = np.array([0.002, 0.004, 0.009, 0.003, 0.006, 0.012]), [0, 0, 0, 1, 1, 1]
     rng = np.random.default_rng(1)
     for _ in range(n):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -86,14 +87,20 @@ class Comparison:
 
     @cached_property
     def best(self) -> dict[str, float]:
-        """Probability of being the best at the first budget, by recipe."""
+        """Probability of being the best at the first budget, by recipe; nan for those whose runs are no sigmoid."""
         return self.probability_best()
 
+    @cached_property
+    def contenders(self) -> tuple[Rival, ...]:
+        """The recipes whose curve can be carried to a budget: not flat, falling or a misfit. All, where none can."""
+        return tuple(rival for rival in self.rivals if rival.verdict not in NO_CURVE) or self.rivals
+
     def probability_best(self, at: float | None = None, *, of: Of = Of.RECIPE) -> dict[str, float]:
-        """Return the probability of being the best at ``at``, by recipe; ``of=Of.NEW_RUN`` for new runs."""
+        """Return the probability of being the best of the contenders at ``at``; ``of=Of.NEW_RUN`` for new runs."""
         C = np.array([[self._budget(at)]])
-        p = probability_best(np.array([rival.curves(C, of)[:, 0] for rival in self.rivals]))
-        return dict(zip(self.names, p.tolist(), strict=True))
+        p = probability_best(np.array([rival.curves(C, of)[:, 0] for rival in self.contenders]))
+        found = {rival.name: value for rival, value in zip(self.contenders, p.tolist(), strict=True)}
+        return {name: found.get(name, math.nan) for name in self.names}
 
     def probability_better(self, x: str, y: str, at: float | None = None, *, of: Of = Of.RECIPE) -> float:
         """Return the probability that ``x`` has the higher pass rate at ``at`` (default: the first budget)."""
@@ -107,7 +114,7 @@ class Comparison:
     @cached_property
     def leader(self) -> str:
         """The recipe most likely best at the first budget."""
-        return max(self.best, key=lambda name: (self.best[name], self.rival(name).predict(self.at[0])))
+        return max(self.contenders, key=lambda one: (self.best[one.name], float(one.predict(self.at[0])))).name
 
     @cached_property
     def R_pairs(self) -> Differences:

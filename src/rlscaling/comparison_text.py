@@ -54,7 +54,7 @@ def _list(names: tuple[str, ...] | list[str]) -> str:
 
 def probability(p: float) -> str:
     """Return a probability as it is written: never 0 or 1, which draws cannot show."""
-    return ">0.99" if p > 0.995 else "<0.01" if p < 0.005 else f"{p:.2f}"
+    return "" if np.isnan(p) else ">0.99" if p > 0.995 else "<0.01" if p < 0.005 else f"{p:.2f}"
 
 
 def _signed(value: float, error: float) -> str:
@@ -63,8 +63,8 @@ def _signed(value: float, error: float) -> str:
 
 
 def _order(c: Comparison) -> list[Rival]:
-    """Return the recipes to show, the likeliest best first."""
-    return sorted(c.rivals, key=lambda rival: (-c.best[rival.name], -float(rival.predict(c.at[0]))))[:MOST_RECIPES]
+    """Return the recipes to show, the likeliest best first, those that are no sigmoid last."""
+    return sorted(c.rivals, key=lambda one: (-max(c.best[one.name], 0.0), -float(one.predict(c.at[0]))))[:MOST_RECIPES]
 
 
 def budget_table(c: Comparison) -> Table:
@@ -125,8 +125,8 @@ def parameter_table(c: Comparison) -> Table:
 
 def shown_matches(c: Comparison) -> list[Match]:
     """Return the pairs to show: all of a few recipes, else the leader against the likeliest others."""
-    order = [rival.name for rival in _order(c)]
-    if len(c.names) <= ALL_PAIRS:
+    order = [rival.name for rival in _order(c) if rival in c.contenders]
+    if len(order) <= ALL_PAIRS:
         pairs = [(x, y) for i, x in enumerate(order) for y in order[i + 1 :]]
     else:
         pairs = [(order[0], y) for y in order[1 : MOST_PAIRS + 1]]
@@ -170,6 +170,11 @@ def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
     """Return what stands below the tables: crossovers, the refit, the seeds, notes."""
     lines = [] if c.common_ceiling is None else c.common_ceiling.lines()
     lines += [str(m.crossover) for m in matches if np.isfinite(m.crossover.compute)]
+    lines += [
+        f"{one.name} takes no part: {one.fits[0].reason if one.n_seeds == 1 else one.verdict}"
+        for one in c.rivals
+        if one not in c.contenders
+    ]
     lines += [f"note: {note}" for note in c.notes]
     if c.spread is None:
         lines.append(
@@ -223,8 +228,8 @@ def comparison_json(c: Comparison) -> dict[str, Any]:
         "verdict": "decided" if c.best[c.leader] >= DECIDED else "undecided",
         "best": c.leader,
         "at": list(c.at),
-        "probability_best": c.best,
-        "probability_best_new_run": new,
+        "probability_best": {name: finite(p) for name, p in c.best.items()},
+        "probability_best_new_run": {name: finite(p) for name, p in new.items()},
         "highest_A": list(c.leaders_by_A),
         "margin": c.margin,
         "R0": c.R0,

@@ -54,7 +54,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     2
     """
     ax = ax if ax is not None else new_axes()
-    order = sorted(comparison.rivals, key=lambda rival: -comparison.best[rival.name])
+    order = sorted(comparison.rivals, key=lambda rival: -max(comparison.best[rival.name], 0.0))
     compute = np.concatenate([fit.data.compute for rival in order for fit in rival.fits])
     axis = ComputeAxis(compute, max(comparison.at[0], max(rival.last_compute for rival in order)))
     for rival in order[IN_COLOUR:]:
@@ -101,6 +101,8 @@ def _draw_budget(
 ) -> tuple[float, str]:
     """Draw the interval at the budget; return the height of the label and its second line."""
     at = comparison.at[0]
+    if rival.verdict in NO_CURVE:
+        return float(rival.fits[0].data.pass_rate[-1]), str(rival.verdict)
     ci = np.array(comparison.interval(rival.curves(np.array([[at]]), Of.RECIPE)[:, 0]))
     value = float(rival.predict(at))
     known = comparison.supported(rival.name, at)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from exact import rows_of_every_kind, tokens_for
-from recording import MEMORY, THREADS, Recorder
 from torch import Tensor
 
+from exact import rows_of_every_kind, tokens_for
+from recording import MEMORY, THREADS, Recorder
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import backends, emulate, ops, sources
 from rlscaling.trainer.kernels.compiled import Compiled, Launch

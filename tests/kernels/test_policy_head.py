@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from test_policy_loss import CLIPS, tokens
 from torch import Tensor
 
 from rlscaling.trainer.kernels import backends, ops
 from rlscaling.trainer.losses import LOSSES, Clip
+from test_policy_loss import CLIPS, tokens
 
 N, WIDTH, VOCAB, TEMPERATURE = 60, 24, 1031, 0.7
 ONE_ROW, SEVEN_ROWS, ALL = 1, 7 * VOCAB * 4, 2**26

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from exact import TEMPERATURES, WIDTHS, far, row_gradient, row_values, rows_of_every_kind, tokens_for
 from torch import Tensor
 
+from exact import TEMPERATURES, WIDTHS, far, row_gradient, row_values, rows_of_every_kind, tokens_for
 from rlscaling.trainer.kernels import ops
 
 BF16_HALF_ULP = 2.0**-8  # of a number: 8 bits

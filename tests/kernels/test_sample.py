@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import scipy.stats
 import torch
-from exact import far, row_values, rows_of_every_kind
 from torch import Tensor
 
+from exact import far, row_values, rows_of_every_kind
 from rlscaling.trainer import rng
 from rlscaling.trainer.kernels import backends, ops
 

@@ -2,13 +2,15 @@
 
     python benchmarks/compare_speed.py [--json PATH]
 
-Times are CPU seconds of this process; memory is the growth of its peak. The 100 runs are fitted beforehand; comparing them includes everything that is printed. A check of the joint refit: lmfit's ceiling against the solver's.
+Times are CPU seconds of this process; memory is its peak. The 100 runs are fitted beforehand; comparing them includes
+everything that is printed. A check of the joint refit: lmfit's ceiling against the solver's.
 """
 
 from __future__ import annotations
 
-from _common import SEED, Check, arguments, finish, versions  # first: it keeps BLAS on one thread
+from _common import SEED, Check, arguments, finish, versions  # before numpy: it keeps BLAS on one thread
 
+# isort: split
 import resource
 import time
 

@@ -74,10 +74,16 @@ def main() -> int:
         for case in CASES:
             rows = pool.map(one, [(case, k) for k in range(args.series)], chunksize=5)
             right = SIGMOIDS if "true" not in case else ("exponential",) if "exponential" in case else ("power-law",)
-            share = {rule: float(np.mean([row[rule] in right for row in rows])) for rule in ("rule", "lowest", "textbook")}
+            share = {
+                rule: float(np.mean([row[rule] in right for row in rows])) for rule in ("rule", "lowest", "textbook")
+            }
             share["decided"] = float(np.mean([row["decided"] for row in rows]))
             table[case] = share
-            print(f"{case:26} {share['rule']:13.2f} {share['lowest']:12.2f} {share['textbook']:13.2f} {share['decided']:12.2f}", flush=True)
+            print(
+                f"{case:26} {share['rule']:13.2f} {share['lowest']:12.2f} {share['textbook']:13.2f} "
+                f"{share['decided']:12.2f}",
+                flush=True,
+            )
     kept = min(table[case]["rule"] for case in CASES if "true" not in case)
     print(("ok     " if kept >= LIMIT else "MISSED ") + f"a true sigmoid is kept in at least {LIMIT:g}: {kept:.2f}")
     print(f"{time.time() - began:.0f} s")

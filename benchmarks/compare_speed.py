@@ -49,7 +49,7 @@ def joint(comparison: Comparison) -> tuple[float, float]:
     seconds = time.process_time() - start
     group, R0_shared = comparison.group, np.array([comparison.R0])
     observed = [group.observed(i) for i in range(len(group.models))]
-    A, _ = common_ceiling(group.models, observed, R0_shared, np.array([refit.A]), point=True)
+    A, _ = common_ceiling(group.models, observed.__getitem__, R0_shared, np.array([refit.A]), point=True)
     return seconds, abs(refit.A - float(A[0]))
 
 

@@ -146,9 +146,7 @@ def test_common_ceiling_agrees_with_lmfit(three):
     pair = compare({name: three[name] for name in ("fast", "like")}, rng=0)
     refit = pair.with_common_ceiling("fast", "like")
     group = pair.group
-    A, params = common_ceiling(
-        group.models, [group.observed(i) for i in range(2)], np.array([pair.R0]), np.array([0.5]), point=True
-    )
+    A, params = common_ceiling(group.models, group.observed, np.array([pair.R0]), np.array([0.5]), point=True)
     assert refit.A == pytest.approx(float(A[0]), abs=1e-7)
     np.testing.assert_allclose(refit.B, params[:, 0, 1], rtol=1e-5)
     assert "A:" in refit.report
@@ -160,7 +158,7 @@ def test_common_ceiling_is_stationary_in_every_draw(three):
     pair = compare({name: three[name] for name in ("fast", "like")}, rng=0, n_resamples=100)
     group, R0 = pair.group, pair.R0_draws
     series = [group.series(i) for i in range(2)]
-    A, _ = common_ceiling(group.models, series, R0, pair.rivals[0].ceilings())
+    A, _ = common_ceiling(group.models, group.series, R0, pair.rivals[0].ceilings())
 
     def cost(ceiling):
         total = np.zeros(len(ceiling))
@@ -193,7 +191,7 @@ def test_what_the_three_recipes_say(comparison):
     assert comparison.verdict("fast", "like") == "equal"
     assert comparison.probability_better("slow", "fast") + comparison.probability_better("fast", "slow") == 1.0
     assert comparison.probability_better("slow", "fast", at=8000) < 0.05
-    assert comparison.probability_better("slow", "fast", of=Of.NEW_RUN) < comparison.probability_better("slow", "fast")
+    assert comparison.probability_better("slow", "fast", new_run=True) < comparison.probability_better("slow", "fast")
     crossing = comparison.crossover("fast", "slow")
     truth = compare({"fast": fitted(SCALERL), "slow": fitted((0.645, 1.70, 10909.0, 0.35))}, rng=0)
     low, high = crossing.confidence_interval
@@ -328,8 +326,9 @@ def test_several_seeds_are_judged_by_their_spread():
     assert robust_error(x.ceilings(Of.RECIPE)) > 1.3 * robust_error(x.ceilings(Of.RUNS))
     assert "A differs between seeds" in str(found)
     assert found.table.loc["x", "seeds"] == 3
-    p, p_run = found.probability_better("x", "y"), found.probability_better("x", "y", of=Of.RUNS)
-    assert abs(p - 0.5) < abs(p_run - 0.5)  # the seeds say less than their runs seem to
+    A, B = (found.rival(name) for name in "xy")
+    runs_alone = np.mean(A.ceilings(Of.RUNS) > B.ceilings(Of.RUNS))
+    assert abs(found.A_pairs.p_greater[0] - 0.5) < abs(runs_alone - 0.5)  # the seeds say less than their runs seem to
 
 
 @pytest.mark.slow
@@ -344,7 +343,12 @@ def test_equal_recipes_with_three_seeds_are_seldom_called_different():
 def test_one_seed_takes_the_papers_spread(comparison):
     assert comparison.spread is None
     assert np.all(comparison.rivals[0].spread == 0.015)
-    assert "no recipe has several seeds" in str(comparison)
+    assert "sd 0.015 of A; no recipe has several seeds" in str(comparison)
+
+
+def test_another_spread_may_be_given(three, comparison):
+    calm = compare(three, rng=0, seed_sd=0.0)
+    assert calm.probability_best(new_run=True) == calm.best == comparison.best
 
 
 def test_seeds_of_which_one_is_a_misfit_know_no_ceiling():
@@ -395,6 +399,13 @@ def test_json_table_and_html_are_complete(comparison):
     assert {"verdict", "verdict_at", "A", "at", "multiplier", "crossover", "compute_to_share"} <= set(saved["pairs"][0])
     assert list(comparison.table.index) == ["slow", "fast", "like"]
     assert comparison.table["p_best"].sum() == pytest.approx(1.0)
+    pairs = comparison.pairs.set_index(["x", "y"])
+    assert pairs.loc[("slow", "fast"), "A_verdict"] == "higher"
+    assert pairs.loc[("slow", "fast"), "R_p_greater"] == comparison.probability_better("slow", "fast")
+    match = comparison.match("slow", "fast")
+    assert str(match).startswith("higher: at 100,000 GPU-hours slow beats fast with probability 1.00")
+    assert "A of slow against fast: higher" in str(match)
+    assert "draws" not in repr(match) + repr(match.crossover) + repr(match.multiplier)
     html = comparison._repr_html_()
     assert html.count("<table>") >= 5
     assert "decided: slow is best" in html
@@ -481,6 +492,7 @@ def test_options_out_of_range(three):
         ({"confidence_level": 95}, "confidence_level=95 is not between 0 and 1"),
         ({"at": -1}, r"compute\[0\] is -1: a budget is a positive"),
         ({"rng": -1}, "rng=-1 is not a seed"),
+        ({"seed_sd": -0.1}, "seed_sd=-0.1 must be a finite number of 0 or more"),
     ):
         with pytest.raises(FitError, match=message):
             compare(three, **options)

@@ -118,13 +118,18 @@ def _check(fit: SigmoidFit, scheme: str, n_resamples: int, seed_sd: float) -> No
         raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join(SCHEMES)}")
     if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
         raise FitError(f"n_resamples={n_resamples!r} must be a whole number of 2 or more; 1000 is usual")
-    if isinstance(seed_sd, bool) or not isinstance(seed_sd, int | float | np.number) or not 0 <= seed_sd < np.inf:
-        raise FitError(f"seed_sd={seed_sd!r} must be a finite number of 0 or more")
+    check_seed_sd(seed_sd)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
             f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "
             "more often, run on, or lower min_compute"
         )
+
+
+def check_seed_sd(seed_sd: float) -> None:
+    """Refuse a spread between seeds that is not a finite number of 0 or more."""
+    if isinstance(seed_sd, bool) or not isinstance(seed_sd, int | float | np.number) or not 0 <= seed_sd < np.inf:
+        raise FitError(f"seed_sd={seed_sd!r} must be a finite number of 0 or more")
 
 
 def _check_counts(model: FittedModel) -> None:

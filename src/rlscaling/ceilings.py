@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlscaling.curves import Array, sigmoid
-from rlscaling.format import error_decimals, interval, plus_minus, robust_error, text_table
+from rlscaling.format import error_decimals, html_table, interval, plus_minus, robust_error, text_table
 from rlscaling.intervals import percentile_interval
 from rlscaling.joint import Group, common_ceiling
 from rlscaling.model import FittedModel
@@ -24,10 +24,10 @@ from rlscaling.results import finite
 from rlscaling.rivals import Rival
 
 MOST_LINES = 10
-MAX_LMFIT_RUNS = 40  # lmfit differentiates by finite differences: beyond, the solver's own point fit stands alone
+MOST_RUNS = 40  # refitted unless more are asked for; also of lmfit, which differentiates by finite differences
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CommonCeiling:
     """Recipes refitted with one ceiling.
 
@@ -146,6 +146,13 @@ class CommonCeiling:
         ]
         return {"A": self.A, "ci": list(self.A_interval), "recipes": recipes, "pairs": pairs, "report": self.report}
 
+    def __repr__(self) -> str:
+        return f"CommonCeiling(A={self.A:.4g}, {', '.join(self.names)})"
+
+    def _repr_html_(self) -> str:
+        header = ["", "B", f"{100 * self.confidence_level:g} %", "C_mid", "B moved by"]
+        return html_table(self.rows(), header, self.sentence(), self.lines())
+
     def __str__(self) -> str:
         header = ["", "B", f"{100 * self.confidence_level:g} %", "C_mid", "B moved by"]
         return "\n".join([self.sentence(), text_table(self.rows(), header), *(f"  {text}" for text in self.lines())])
@@ -173,13 +180,13 @@ def refit_with_common_ceiling(
     models = [group.models[i] for i in runs]
     free = np.concatenate([rival.draws[:, :, 0] for rival in rivals])
     starts = np.median(free, axis=0)
-    A_draws, drawn = common_ceiling(models, [group.series(i) for i in runs], None if R0 is None else R0[1], starts)
+    A_draws, drawn = common_ceiling(models, lambda k: group.series(runs[k]), None if R0 is None else R0[1], starts)
     start = np.array([float(np.mean([rival.summary["A"] for rival in rivals]))])
     observed = [group.observed(i) for i in runs]
     held = None if R0 is None else np.array([R0[0]])
-    found, point = common_ceiling(models, observed, held, start, point=True)
+    found, point = common_ceiling(models, observed.__getitem__, held, start, point=True)
     A, params, report = float(found[0]), point[:, 0], ""
-    if len(runs) <= MAX_LMFIT_RUNS:
+    if len(runs) <= MOST_RUNS:
         labels = [
             f"{rival.name}_{j}" if rival.n_seeds > 1 else rival.name for rival in rivals for j in range(rival.n_seeds)
         ]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.bootstrapping import RngLike, entropy_of
-from rlscaling.ceilings import CommonCeiling, refit_with_common_ceiling
+from rlscaling.bootstrapping import SEED_SD, RngLike, check_seed_sd, entropy_of
+from rlscaling.ceilings import MOST_RUNS, CommonCeiling, refit_with_common_ceiling
 from rlscaling.cohort import Cohort, R0_notes, check_fixed_R0, cohort
+from rlscaling.comparison_frames import pair_frame, recipe_frame
 from rlscaling.comparison_text import comparison_html, comparison_json, comparison_text
 from rlscaling.crossing import Crossover, Multiplier
 from rlscaling.curves import Array
@@ -48,7 +49,9 @@ class Comparison:
     R0 : float or None
         The shared R0; None where each run has its own.
     spread : SeedSpread or None
-        Spread of ``A`` between seeds; None without several seeds (0.015 is used).
+        Spread of ``A`` between seeds; None without several seeds.
+    seed_sd : float
+        What is used then.
     """
 
     rivals: tuple[Rival, ...]
@@ -61,6 +64,7 @@ class Comparison:
     compute_unit: str
     common_compute: tuple[float, float]
     confidence_level: float
+    seed_sd: float
     seed: int
     notes: tuple[str, ...] = ()
 
@@ -95,17 +99,20 @@ class Comparison:
         """The recipes whose curve can be carried to a budget: not flat, falling or a misfit. All, where none can."""
         return tuple(rival for rival in self.rivals if rival.verdict not in NO_CURVE) or self.rivals
 
-    def probability_best(self, at: float | None = None, *, of: Of = Of.RECIPE) -> dict[str, float]:
-        """Return the probability of being the best of the contenders at ``at``; ``of=Of.NEW_RUN`` for new runs."""
-        C = np.array([[self._budget(at)]])
+    def probability_best(self, at: float | None = None, *, new_run: bool = False) -> dict[str, float]:
+        """Return the probability of being the best of the contenders at ``at``, or of a new run of each being it."""
+        C, of = np.array([[self._budget(at)]]), Of.NEW_RUN if new_run else Of.RECIPE
         p = probability_best(np.array([rival.curves(C, of)[:, 0] for rival in self.contenders]))
         found = {rival.name: value for rival, value in zip(self.contenders, p.tolist(), strict=True)}
         return {name: found.get(name, math.nan) for name in self.names}
 
-    def probability_better(self, x: str, y: str, at: float | None = None, *, of: Of = Of.RECIPE) -> float:
-        """Return the probability that ``x`` has the higher pass rate at ``at`` (default: the first budget)."""
+    def probability_better(self, x: str, y: str, at: float | None = None, *, new_run: bool = False) -> float:
+        """Return the probability that ``x`` has the higher pass rate at ``at`` (default: the first budget).
+
+        ``new_run=True``: that a new run of ``x`` beats a new run of ``y``.
+        """
         first, second = self._two(x, y)
-        C = np.array([[self._budget(at)]])
+        C, of = np.array([[self._budget(at)]]), Of.NEW_RUN if new_run else Of.RECIPE
         return probability_above(first.curves(C, of)[:, 0] - second.curves(C, of)[:, 0])
 
     def _budget(self, at: float | None) -> float:
@@ -170,7 +177,9 @@ class Comparison:
     @cached_property
     def common_ceiling(self) -> CommonCeiling | None:
         """The paper's rule: recipes whose ceilings equal the highest, refitted together; None if it stands alone."""
-        return self.with_common_ceiling(*self.leaders_by_A) if len(self.leaders_by_A) > 1 else None
+        highest = sorted(self.leaders_by_A, key=lambda name: -self.rival(name).summary["A"])[:MOST_RUNS]
+        chosen = [name for name in self.names if name in highest]
+        return self.with_common_ceiling(*chosen) if len(chosen) > 1 else None
 
     def with_common_ceiling(self, *names: str) -> CommonCeiling:
         """Refit the named recipes (default: all) with one ceiling, re-estimated in every draw."""
@@ -219,26 +228,12 @@ class Comparison:
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row a recipe: verdict, pass rate and P(best) at the first budget, parameters at the common R0."""
-        import pandas as pd
+        return recipe_frame(self)
 
-        rows, C = [], np.array([[self.at[0]]])
-        new_best = self.probability_best(of=Of.NEW_RUN)
-        for rival in self.rivals:
-            R_low, R_high = self.interval(rival.curves(C, Of.RECIPE)[:, 0])
-            A_low, A_high = self.interval(rival.ceilings())
-            new_low, new_high = self.interval(rival.ceilings(Of.NEW_RUN))
-            rows.append(
-                {
-                    "seeds": rival.n_seeds, "verdict": str(rival.verdict), "at": self.at[0],
-                    "pass_rate": float(rival.predict(self.at[0])), "pass_rate_low": R_low, "pass_rate_high": R_high,
-                    "p_best": self.best[rival.name], "p_best_new_run": new_best[rival.name],
-                    "A": rival.summary["A"], "A_low": A_low, "A_high": A_high,
-                    "A_new_run_low": min(A_low, new_low), "A_new_run_high": max(A_high, new_high),
-                    "B": rival.summary["B"], "C_mid": rival.summary["C_mid"], "C90": rival.share_compute(0.9)[0],
-                    "R0": rival.summary["R0"],
-                }
-            )  # fmt: skip
-        return pd.DataFrame(rows, index=pd.Index(self.names, name="recipe"))
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """One row a pair: differences, probabilities and verdicts on the pass rate at the first budget and on A."""
+        return pair_frame(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON-ready values (without the draws)."""
@@ -263,6 +258,7 @@ def compare(
     rng: RngLike = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
+    seed_sd: float = SEED_SD,
     device_factors: Mapping[str, float] | None = None,
     on_progress: Progress | None = None,
 ) -> Comparison:
@@ -285,6 +281,8 @@ def compare(
         Draws.
     confidence_level : float
         Of the intervals; one less it is the family-wise error of the verdicts.
+    seed_sd : float
+        Spread of ``A`` between seeds of one recipe where none has several. For unbounded scores a share of their range.
     device_factors : mapping of str to float, optional
         Price or speed of an hour on each device, by the name in the runs' headers; compute is multiplied by it.
     on_progress : callable, optional
@@ -323,17 +321,18 @@ def compare(
     budgets = tuple(check_budgets(first, at, option="at= (--at)").tolist())
     return compare_cohort(
         runs, budgets, margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
-        confidence_level=confidence_level, on_progress=on_progress,
+        confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
     )  # fmt: skip
 
 
 def compare_cohort(
     runs: Cohort, budgets: tuple[float, ...], *, margin: float, shared_R0: bool, rng: RngLike, n_resamples: int,
-    confidence_level: float, on_progress: Progress | None,
+    confidence_level: float, seed_sd: float, on_progress: Progress | None,
 ) -> Comparison:  # fmt: skip
     """Compare recipes that passed `cohort`: as `compare`."""
     level = check_level(confidence_level)
     _check_numbers(margin, n_resamples)
+    check_seed_sd(seed_sd)
     models = tuple(model_of(fit) for recipe in runs.recipes.values() for fit in recipe)
     entropy = entropy_of(rng)
     group = Group(models, _keys(runs), n_resamples, entropy)
@@ -344,11 +343,13 @@ def compare_cohort(
     spread = _spread(runs, fitted.params, fitted.draws)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
     streams = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]
-    rivals = make_rivals(runs.recipes, fitted.params, fitted.draws, scale, spread, streams)
+    rivals = make_rivals(
+        runs.recipes, fitted.params, fitted.draws, scale, seed_sd if spread is None else spread, streams
+    )
     notes = [*runs.notes, *R0_notes(runs, fitted.R0, fitted.R0_free, fitted.R0_error, scale)]
     return Comparison(
         tuple(rivals), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,
-        runs.common_compute, level, entropy, tuple(notes),
+        runs.common_compute, level, seed_sd, entropy, tuple(notes),
     )  # fmt: skip
 
 

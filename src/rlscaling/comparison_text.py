@@ -25,7 +25,7 @@ Table = tuple[str, list[str], list[list[str]]]  # title, header, rows
 def headline(c: Comparison) -> str:
     """Return the first line: whether a recipe leads at the budget, and how sure that is."""
     p = c.best[c.leader]
-    new = c.probability_best(of=Of.NEW_RUN)[c.leader]
+    new = c.probability_best(new_run=True)[c.leader]
     what = f"{c.leader} is best" if p >= DECIDED else f"{c.leader} is most likely best"
     return (
         f"{'decided' if p >= DECIDED else 'undecided'}: {what} at {number(c.at[0])} {unit_text(c.compute_unit)} "
@@ -73,7 +73,7 @@ def budget_table(c: Comparison) -> Table:
     header = [""]
     for budget in c.at:
         header += [f"R at {number(budget)}", level, "P(best)", "new runs"]
-    best = [(c.probability_best(b), c.probability_best(b, of=Of.NEW_RUN)) for b in c.at]
+    best = [(c.probability_best(b), c.probability_best(b, new_run=True)) for b in c.at]
     rows = []
     for rival in _order(c):
         row = [rival.name]
@@ -177,9 +177,7 @@ def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
     ]
     lines += [f"note: {note}" for note in c.notes]
     if c.spread is None:
-        lines.append(
-            "'new run' adds the spread between seeds: sd 0.015 of A [ScaleRL, 2.1]; no recipe has several seeds"
-        )
+        lines.append(f"'new run' adds the spread between seeds: sd {c.seed_sd:g} of A; no recipe has several seeds")
     if len(c.rivals) > MOST_RECIPES:
         lines.append(f"{len(c.rivals) - MOST_RECIPES} more recipes are in .table")
     return lines
@@ -222,7 +220,7 @@ def comparison_html(c: Comparison) -> str:
 
 def comparison_json(c: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON-ready values."""
-    new = c.probability_best(of=Of.NEW_RUN)
+    new = c.probability_best(new_run=True)
     common = c.common_ceiling
     return {
         "verdict": "decided" if c.best[c.leader] >= DECIDED else "undecided",
@@ -239,6 +237,7 @@ def comparison_json(c: Comparison) -> dict[str, Any]:
         "recipes": [_recipe_json(c, rival) for rival in c.rivals],
         "pairs": [m.to_dict() for m in shown_matches(c)],
         "common_ceiling": None if common is None else common.to_dict(),
+        "seed_sd": c.seed_sd,
         "seed_spread": None if c.spread is None else c.spread.to_dict(),
         "n_resamples": c.group.size,
         "seed": c.seed,

@@ -20,7 +20,7 @@ FARTHEST = 1000.0  # times the data: a crossing beyond is nobody's concern
 Curves = Callable[[Array], Array]  # compute of shape (m,) or (size, 1) -> pass rates (size, m)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Crossover:
     """Where the curve of ``x`` and that of ``y`` cross for the last time: from there on the lead stays.
 
@@ -72,6 +72,9 @@ class Crossover:
             "range": [self.low, self.high],
         }
 
+    def __repr__(self) -> str:
+        return f"Crossover({self})"
+
     def __str__(self) -> str:
         unit = unit_text(self.compute_unit)
         if not np.isfinite(self.compute):
@@ -87,7 +90,7 @@ class Crossover:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Multiplier:
     """How many times the compute of ``x`` recipe ``y`` needs to reach the same pass rate.
 
@@ -120,6 +123,9 @@ class Multiplier:
             "multiplier": finite(self.value),
             "ci": [finite(v) for v in self.confidence_interval],
         }
+
+    def __repr__(self) -> str:
+        return f"Multiplier({self})"
 
     def __str__(self) -> str:
         low, high = self.confidence_interval

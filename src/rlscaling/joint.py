@@ -158,7 +158,12 @@ def fit_group(group: Group, *, shared_R0: bool, on_progress: Progress | None = N
 
 
 def common_ceiling(
-    models: Sequence[FittedModel], series: Sequence[Array], R0: Array | None, start: Array, *, point: bool = False
+    models: Sequence[FittedModel],
+    series: Callable[[int], Array],
+    R0: Array | None,
+    start: Array,
+    *,
+    point: bool = False,
 ) -> tuple[Array, Array]:
     """Fit several runs with one ceiling, row by row of their series.
 
@@ -169,8 +174,9 @@ def common_ceiling(
     Parameters
     ----------
     models : sequence of FittedModel
-    series : sequence of arrays of shape (rows, points of the run)
-        As many rows for each run: row b of all runs is fitted together.
+    series : callable
+        Gives the series of run k, shape (rows, points of the run), whenever it is asked: a thousand runs need not be
+        held at once. Row b of all runs is fitted together.
     R0 : array of shape (rows,) or None
         The shared R0 of each row; None leaves it free in each run.
     start : array of shape (rows,)
@@ -189,10 +195,10 @@ def common_ceiling(
     tolerance = 1e-12 if point else 1e-6
     for _ in range(NEWTON_STEPS):
         slope, curvature = np.zeros(len(todo)), np.zeros(len(todo))
-        for k, (model, Y) in enumerate(zip(models, series, strict=True)):
-            held = None if R0 is None else R0[todo]
-            params[k, todo] = refit_held(model, Y[todo], held, A[todo], point=point)
-            g, h = _slope(model, Y[todo], params[k, todo], free_R0=R0 is None)
+        for k, model in enumerate(models):
+            held, Y = None if R0 is None else R0[todo], series(k)[todo]
+            params[k, todo] = refit_held(model, Y, held, A[todo], point=point)
+            g, h = _slope(model, Y, params[k, todo], free_R0=R0 is None)
             slope, curvature = slope + weights[k] * g, curvature + weights[k] * h
         step = slope / np.maximum(curvature, 1e-300)
         size = np.abs(A[todo] - params[0, todo, 3]) + LEAST_GAIN
@@ -204,9 +210,8 @@ def common_ceiling(
         todo = todo[going]
         if not len(todo):
             break
-    for k, (model, Y) in enumerate(zip(models, series, strict=True)):
-        if len(todo):
-            params[k, todo] = refit_held(model, Y[todo], None if R0 is None else R0[todo], A[todo], point=point)
+    for k, model in enumerate(models) if len(todo) else ():
+        params[k, todo] = refit_held(model, series(k)[todo], None if R0 is None else R0[todo], A[todo], point=point)
     return A, params
 
 

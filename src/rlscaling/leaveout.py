@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlscaling.bootstrapping import RngLike
+from rlscaling.bootstrapping import SEED_SD, RngLike
 from rlscaling.ceilings import CommonCeiling
 from rlscaling.cohort import cohort
 from rlscaling.comparison import Comparison, compare_cohort
@@ -245,6 +245,7 @@ def leave_one_out(
     rng: RngLike = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
+    seed_sd: float = SEED_SD,
     device_factors: Mapping[str, float] | None = None,
     on_progress: Progress | None = None,
 ) -> LeaveOneOut:
@@ -256,7 +257,7 @@ def leave_one_out(
         By recipe; several fits are seeds of one recipe. Names of the trainer (``loo-fp32``) are explained.
     reference : str
         The recipe that the others are variants of.
-    margin, shared_R0, rng, n_resamples, confidence_level, device_factors, on_progress
+    margin, shared_R0, rng, n_resamples, confidence_level, seed_sd, device_factors, on_progress
         As in `compare`.
 
     Returns
@@ -291,7 +292,7 @@ def leave_one_out(
         )
     comparison = compare_cohort(
         runs, (runs.common_compute[1],), margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
-        confidence_level=confidence_level, on_progress=on_progress,
+        confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
     )  # fmt: skip
     alike = [
         name

@@ -9,7 +9,9 @@ import numpy as np
 
 from rlscaling.crossing import FARTHEST, Crossover, Multiplier, find_crossover
 from rlscaling.curves import Array
+from rlscaling.format import interval, number
 from rlscaling.pairs import PairVerdict
+from rlscaling.printing import unit_text
 from rlscaling.results import finite
 from rlscaling.rivals import Of, Rival
 
@@ -36,7 +38,7 @@ class Difference:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Match:
     """Everything a comparison says about two recipes.
 
@@ -65,6 +67,23 @@ class Match:
     verdict_R: PairVerdict
     multiplier: Multiplier
     crossover: Crossover
+
+    def __str__(self) -> str:
+        lines, unit = [], unit_text(self.crossover.compute_unit)
+        for budget, R in self.pass_rate.items():
+            lines.append(
+                f"at {number(budget)} {unit} {self.x} beats {self.y} with probability {R.p_greater:.2f} "
+                f"({R.p_greater_new_run:.2f} for new runs): difference {interval(R.low, R.high)}"
+            )
+        lines[0] = f"{self.verdict_R}: {lines[0]}"
+        lines.append(
+            f"A of {self.x} against {self.y}: {self.verdict_A} (difference {interval(self.A.low, self.A.high)}, within "
+            f"the margin with probability {self.p_within:.2f})"
+        )
+        return "\n".join([*lines, str(self.multiplier), str(self.crossover)])
+
+    def __repr__(self) -> str:
+        return f"Match({self.x}, {self.y}: {self.verdict_R} at the budget, A {self.verdict_A})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the match as JSON-ready values."""

@@ -79,7 +79,7 @@ class Candidate:
         return self.params.get("A", math.nan)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelSelection:
     """Forms ranked by AICc, and whether the data can tell them apart.
 
@@ -168,6 +168,9 @@ class ModelSelection:
         low, high = self.compute_range
         noise = "correlated (AR(1))" if self.noise == "ar1" else "independent"
         return [f"{self.n_points} points, {number(low)} to {number(high)}; noise taken as {noise}", *self.notes]
+
+    def __repr__(self) -> str:
+        return f"ModelSelection({self.headline})"
 
     def __str__(self) -> str:
         header = ["", "parameters", "AICc", "difference", "BIC", "weight", "held-out error", "A"]

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.bootstrapping import SEED_SD
 from rlscaling.curves import Array, sigmoid, sigmoid_inverse
 from rlscaling.intervals import percentile_interval
 from rlscaling.results import SigmoidFit, Verdict
@@ -75,6 +74,7 @@ class Rival:
         k = self.n_seeds
         if of is Of.RUNS or (of is Of.RECIPE and k < 2):
             return np.zeros(len(self.spread))
+        # a single run stands for its recipe, as in `bootstrap`: a new one differs from it by the spread, once
         share = 1.0 / k if of is Of.RECIPE else 1.0 + (1.0 / k if k > 1 else 0.0)
         return np.asarray(self.spread * np.sqrt(share) * self.unit)
 
@@ -160,16 +160,16 @@ def make_rivals(
     params: Array,
     draws: Array,
     scale: float,
-    spread: SeedSpread | None,
+    spread: SeedSpread | float,
     rng: Sequence[np.random.Generator],
 ) -> list[Rival]:
     """Return the recipes of a comparison from the fits and draws of their runs, in order.
 
-    The spread between seeds is drawn from what the seeds say, the same in all recipes; without several seeds it is
-    0.015 times ``scale`` [ScaleRL, 2.1].
+    The spread between seeds is drawn from what the seeds say, the same in all recipes; or it is a number, times
+    ``scale``.
     """
     size = draws.shape[1]
-    sd = np.full(size, SEED_SD * scale) if spread is None else spread.draw(rng[0], size)
+    sd = spread.draw(rng[0], size) if isinstance(spread, SeedSpread) else np.full(size, spread * scale)
     rivals, start = [], 0
     for (name, fits), own in zip(recipes.items(), rng[1:], strict=True):
         part = slice(start, start + len(fits))

@@ -29,7 +29,7 @@ BISECTIONS = 80
 LEVEL = 0.95
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SeedSpread:
     """Spread of ``A`` between seeds of one recipe, pooled over recipes [ScaleRL, 2.1 and Fig. 8a].
 
@@ -102,6 +102,9 @@ class SeedSpread:
             for name, k, value, error in zip(self.names, self.recipe, self.values, self.errors, strict=True)
         ]
         return head, rows
+
+    def __repr__(self) -> str:
+        return f"SeedSpread(sd={self.sd:.4g}, dof={self.dof})"
 
     def __str__(self) -> str:
         head, rows = self._lines()

@@ -66,6 +66,7 @@ def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[Refusal]]:
         "rng": args.seed,
         "n_resamples": args.resamples,
         "confidence_level": args.confidence_level,
+        "seed_sd": args.seed_sd,
         "device_factors": dict(args.device_factor) if args.device_factor else None,
     }
     fits: dict[str, SigmoidFit] = {}

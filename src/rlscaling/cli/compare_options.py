@@ -12,6 +12,7 @@ from .parser import (
     add_seed,
     count_from,
     level,
+    not_negative,
     positive,
     subcommand,
 )
@@ -98,6 +99,10 @@ def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup,
     group.add_argument(
         "--confidence-level", metavar="P", type=level, default=0.95,
         help="level of the intervals; 1 - P is the family-wise error of the verdicts (default: 0.95)",
+    )  # fmt: skip
+    group.add_argument(
+        "--seed-sd", metavar="X", type=not_negative, default=0.015,
+        help="spread of A between seeds of one recipe, where none has several (default: 0.015)",
     )  # fmt: skip
     add_seed(group)
     add_fit_options(parser.add_argument_group("fit"))

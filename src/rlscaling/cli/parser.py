@@ -257,7 +257,7 @@ def _add_interval_options(group: argparse._ArgumentGroup) -> None:
         help="level of the printed intervals; the verdict is always at 0.95 (default: 0.95)",
     )  # fmt: skip
     group.add_argument(
-        "--seed-sd", metavar="X", type=_not_negative, default=0.015,
+        "--seed-sd", metavar="X", type=not_negative, default=0.015,
         help="spread of A between seeds of one recipe, for the new-run intervals (default: 0.015)",
     )  # fmt: skip
     add_seed(group)
@@ -321,7 +321,8 @@ def positive(text: str) -> float:
     return value
 
 
-def _not_negative(text: str) -> float:
+def not_negative(text: str) -> float:
+    """Return a finite number of 0 or more."""
     value = _number(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a finite number of 0 or more")

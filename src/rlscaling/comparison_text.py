@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,60 +68,54 @@ def _order(c: Comparison) -> list[Rival]:
     return sorted(c.rivals, key=lambda one: (-max(c.best[one.name], 0.0), -float(one.predict(c.at[0]))))[:MOST_RECIPES]
 
 
-def budget_table(c: Comparison) -> Table:
-    """Return one row a recipe: the pass rate at each budget and the probability of being best."""
-    level = f"{100 * c.confidence_level:g} %"
-    header = [""]
+def budget_tables(c: Comparison) -> list[Table]:
+    """Return, for each budget, one row a recipe: its pass rate there and the probability of being best."""
+    found = []
     for budget in c.at:
-        header += [f"R at {number(budget)}", level, "P(best)", "new runs"]
-    best = [(c.probability_best(b), c.probability_best(b, new_run=True)) for b in c.at]
-    rows = []
-    for rival in _order(c):
-        row = [rival.name]
-        for budget, (p, p_new) in zip(c.at, best, strict=True):
+        best, new = c.probability_best(budget), c.probability_best(budget, new_run=True)
+        rows = []
+        for rival in _order(c):
             draws = rival.curves(np.array([[budget]]), Of.RECIPE)[:, 0]
             value = plus_minus(float(rival.predict(budget)), robust_error(draws))
-            row += [
-                value if c.supported(rival.name, budget) else "not identified", interval(*c.interval(draws)),
-                probability(p[rival.name]), probability(p_new[rival.name]),
-            ]  # fmt: skip
-        rows.append(row)
-    return "", header, rows
+            value = value if c.supported(rival.name, budget) else "not identified"
+            p = probability(best[rival.name]), probability(new[rival.name])
+            rows.append([rival.name, value, interval(*c.interval(draws)), *p])
+        found.append(("", [f"R at {number(budget)}", "", _level(c), "P(best)", "new runs"], rows))
+    return found
 
 
-def parameter_table(c: Comparison) -> Table:
-    """Return one row a recipe: its ceiling with both intervals, C_mid, C90 and B at the R0 of the comparison."""
-    level = f"{100 * c.confidence_level:g} %"
-    seeds = any(rival.n_seeds > 1 for rival in c.rivals)
-    header = [
-        "",
-        *(["seeds"] if seeds else []),
-        "verdict",
-        "A",
-        f"{level} this run",
-        f"{level} new run",
-        "C_mid",
-        "C90",
-        "B",
-    ]
+def ceiling_table(c: Comparison) -> Table:
+    """Return one row a recipe: what is known of its ceiling, and both intervals."""
     rows = []
     for rival in _order(c):
         A = rival.ceilings(Of.RECIPE)
         low, high = c.interval(A)
         new_low, new_high = c.interval(rival.ceilings(Of.NEW_RUN))
-        row = [rival.name, *([str(rival.n_seeds)] if seeds else []), str(rival.verdict)]
-        row += [
-            plus_minus(rival.summary["A"], robust_error(A)) if rival.known else "not identified",
-            interval(low, high),
-        ]
-        row.append(interval(min(low, new_low), max(high, new_high)))
+        value = plus_minus(rival.summary["A"], robust_error(A)) if rival.known else "not identified"
+        rows.append(
+            [rival.name, str(rival.n_seeds), str(rival.verdict), value, interval(low, high),
+             interval(min(low, new_low), max(high, new_high))]
+        )  # fmt: skip
+    return "", ["A", "seeds", "verdict", "", f"{_level(c)} this run", f"{_level(c)} new run"], rows
+
+
+def shape_table(c: Comparison) -> Table:
+    """Return one row a recipe: C_mid, C90 and B at the R0 of the comparison."""
+    rows = []
+    for rival in _order(c):
+        if rival.verdict in NO_CURVE:
+            continue
+        row = [rival.name]
         for share in (0.5, 0.9):
             value, draws = rival.share_compute(share)
-            row.append("" if rival.verdict in NO_CURVE else plus_minus(value, robust_error(draws)))
-        row.append("" if rival.verdict in NO_CURVE else plus_minus(rival.summary["B"], robust_error(rival.exponents())))
-        rows.append(row)
+            row.append(plus_minus(value, robust_error(draws)))
+        rows.append([*row, plus_minus(rival.summary["B"], robust_error(rival.exponents()))])
     title = f"at R0 = {number(c.R0, 3)}, shared" if c.R0 is not None else "each at its own R0"
-    return title, header, rows
+    return title, ["", "C_mid", "C90", "B"], rows
+
+
+def _level(c: Comparison) -> str:
+    return f"{100 * c.confidence_level:g} %"
 
 
 def shown_matches(c: Comparison) -> list[Match]:
@@ -134,36 +129,32 @@ def shown_matches(c: Comparison) -> list[Match]:
 
 
 def pair_tables(c: Comparison, matches: list[Match]) -> list[Table]:
-    """Return the pairs: what holds without a common ceiling, then the ceilings."""
-    level, first, again = f"{100 * c.confidence_level:g} %", [], []
+    """Return the pairs: pass rate at the first budget, compute, ceilings."""
+    R_rows, compute_rows, A_rows = [], [], []
     for m in matches:
-        R, A, times = m.pass_rate[c.at[0]], m.A, m.multiplier
-        pair = f"{m.x} - {m.y}"
-        cross = number(m.crossover.compute) if np.isfinite(m.crossover.compute) else "none"
-        times_text = f"{number(times.value, 2)} {interval(*times.confidence_interval)}"
-        C90 = m.share_ratio[0.9]
-        first.append(
+        R, A, pair = m.pass_rate[c.at[0]], m.A, f"{m.x} - {m.y}"
+        R_rows.append(
             [pair, _signed(R.value, 0.25 * (R.high - R.low)), interval(R.low, R.high), probability(R.p_greater),
-             str(m.verdict_R), times_text, f"{number(C90[0], 2)} {interval(C90[1], C90[2])}", cross]
+             probability(R.p_greater_new_run), str(m.verdict_R)]
+        )  # fmt: skip
+        times, C90 = m.multiplier, m.share_ratio[0.9]
+        cross = number(m.crossover.compute) if np.isfinite(m.crossover.compute) else "none"
+        compute_rows.append(
+            [f"{m.x}, {m.y}", f"{number(times.value, 2)} {interval(*times.confidence_interval)}",
+             f"{number(C90[0], 2)} {interval(C90[1], C90[2])}", cross]
         )  # fmt: skip
         known = c.rival(m.x).known and c.rival(m.y).known
         value = _signed(A.value, 0.25 * (A.high - A.low)) if known else "not identified"
-        again.append(
+        A_rows.append(
             [pair, value, interval(A.low, A.high), probability(m.p_within), probability(A.p_greater),
              probability(A.p_greater_new_run), str(m.verdict_A)]
         )  # fmt: skip
-    R_header = [
-        f"R at {number(c.at[0])}",
-        "difference",
-        level,
-        "P(higher)",
-        "verdict",
-        "times less compute",
-        "to 90 % of the gain",
-        "cross at",
+    within = f"P(within {number(c.margin)})"
+    return [
+        ("", [f"R at {number(c.at[0])}", "difference", _level(c), "P(higher)", "new runs", "verdict"], R_rows),
+        ("", ["compute", "times less", "to 90 % of the gain", "cross at"], compute_rows),
+        ("", ["A", "difference", _level(c), within, "P(higher)", "new runs", "verdict"], A_rows),
     ]
-    A_header = ["A", "difference", level, f"P(within {number(c.margin)})", "P(higher)", "new runs", "verdict"]
-    return [("", R_header, first), ("", A_header, again)]
 
 
 def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
@@ -188,14 +179,15 @@ def common_table(c: Comparison) -> Table | None:
     refit = c.common_ceiling
     if refit is None:
         return None
-    header = ["", "B", f"{100 * c.confidence_level:g} %", "C_mid", "B moved by"]
+    header = ["", "B", _level(c), "C_mid", "B moved by"]
     return refit.sentence(), header, refit.rows()[:MOST_RECIPES]
 
 
 def tables(c: Comparison, matches: list[Match]) -> list[Table]:
     """Return all tables in order."""
     common = common_table(c)
-    return [budget_table(c), parameter_table(c), *pair_tables(c, matches), *([common] if common else [])]
+    pairs = pair_tables(c, matches) if matches else []
+    return [*budget_tables(c), ceiling_table(c), shape_table(c), *pairs, *([common] if common else [])]
 
 
 def comparison_text(c: Comparison) -> str:
@@ -212,10 +204,10 @@ def comparison_text(c: Comparison) -> str:
 def comparison_html(c: Comparison) -> str:
     """Return the HTML form of a comparison, for notebooks."""
     matches = shown_matches(c)
-    title = f"{headline(c)}; {ceiling_line(c)}"
-    parts = [html_table(rows, header, text) for text, header, rows in tables(c, matches)]
-    spread = "" if c.spread is None else c.spread._repr_html_()
-    return html_table([], [], title) + "".join(parts) + spread + html_table([], [], "", tail_lines(c, matches))
+    parts = [f"<div><b>{html.escape(headline(c))}</b></div><div>{html.escape(ceiling_line(c))}</div>"]
+    parts += [html_table(rows, header, title) for title, header, rows in tables(c, matches)]
+    parts += [] if c.spread is None else [c.spread._repr_html_()]
+    return "".join(parts + [f"<div><small>{html.escape(line)}</small></div>" for line in tail_lines(c, matches)])
 
 
 def comparison_json(c: Comparison) -> dict[str, Any]:

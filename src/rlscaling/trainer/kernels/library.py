@@ -217,6 +217,7 @@ def _(
 
 
 def _keep_gradients(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.set_materialize_grads(False)  # no zeros of the size of dW for outputs without gradient
     ctx.mark_non_differentiable(*output[1:])
     ctx.save_for_backward(*output[-2:])
 

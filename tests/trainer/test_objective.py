@@ -168,6 +168,16 @@ def test_dapo_against_the_published_formula_of_trl() -> None:
     assert float(run("dapo", case)[0]) == pytest.approx(expected, rel=1e-12)
 
 
+def test_cispo_with_token_average_against_the_published_formula_of_trl() -> None:
+    """TRL's GRPOTrainer: -clamp(coef_1, max=high) * advantage * logp, summed over tokens and divided by their number."""
+    case = random_case(6)
+    inside = case.weight.numpy() > 0
+    coef_1, adv, logp = np.exp((case.logp - case.old).numpy()), case.advantage.numpy(), case.logp.numpy()
+    expected = (-np.minimum(coef_1, CLIPS["cispo"].high) * adv * logp)[inside].sum() / inside.sum()
+    averaged = case._replace(weight=torch.from_numpy(inside / inside.sum()))
+    assert float(run("cispo", averaged)[0]) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_permuting_prompts_changes_no_loss(name: str, aggregation: str) -> None:

@@ -169,7 +169,7 @@ def test_dapo_against_the_published_formula_of_trl() -> None:
 
 
 def test_cispo_with_token_average_against_the_published_formula_of_trl() -> None:
-    """TRL's GRPOTrainer: -clamp(coef_1, max=high) * advantage * logp, summed over tokens and divided by their number."""
+    """TRL: -clamp(coef_1, max=high) * advantage * logp, summed over tokens and divided by their number."""
     case = random_case(6)
     inside = case.weight.numpy() > 0
     coef_1, adv, logp = np.exp((case.logp - case.old).numpy()), case.advantage.numpy(), case.logp.numpy()

@@ -21,7 +21,7 @@ from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
 HOUR_UNITS = ("gpu-hours", "device-hours", "wall-hours")
 DEVICE_KEYS = ("device", "device_name", "gpu", "gpu_name", "hardware")
-R0_OFF, P_R0_OFF = 0.03, 1e-3  # a run this far off the shared R0, and so improbably: another base model?
+R0_OFF, P_R0_OFF = 0.04, 1e-3  # a run this far off the shared R0, and so improbably: another base model?
 COUNT_KEYS = ("device_count", "n_devices", "n_gpus", "num_gpus", "world_size")
 
 

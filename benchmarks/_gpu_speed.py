@@ -219,6 +219,35 @@ def head_speed(device: torch.device, sizes: Sizes) -> list[Row]:
     return rows
 
 
+# --- what to expect ---------------------------------------------------------------------------------------
+
+DEVICES = {"H100 SXM": (3.35e12, 2.97e13), "H200 SXM": (4.8e12, 2.97e13)}
+"""Bytes a second by NVIDIA's data sheets; FP32 instructions a second: 132 multiprocessors, 128 lanes, 1.755 GHz."""
+
+COUNTED = {  # bytes and instructions of an element (a logit, or a token of the loss), in the code for sm_90
+    "row forward, FP32": (4, 12),
+    "row forward, bf16": (2, 11),
+    "row backward, FP32": (8, 14),
+    "row backward, bf16": (4, 20),
+    "sample, FP32": (4, 36),
+    "sample, bf16": (2, 35),
+    "policy loss": (20, 15),
+}
+
+
+def expectation(sizes: Sizes) -> str:
+    """Time of each kernel if bytes, or instructions, are all that counts: the larger of the two."""
+    lines = [f"{'kernel':<20}{'elements':>11}{'bytes':>8}{'instr.':>8}" + "".join(f"{name:>24}" for name in DEVICES)]
+    for kernel, (size, work) in COUNTED.items():
+        n = sizes.tokens if kernel == "policy loss" else sizes.rows * sizes.vocab
+        cells = []
+        for bandwidth, rate in DEVICES.values():
+            memory, compute = n * size / bandwidth * 1e3, n * work / rate * 1e3
+            cells.append(f"{max(memory, compute):>10.3f} ms, {'memory' if memory > compute else 'compute'}".rjust(24))
+        lines.append(f"{kernel:<20}{n:>11}{size:>8}{work:>8}" + "".join(cells))
+    return "\n".join(lines)
+
+
 # --- memory ---------------------------------------------------------------------------------------------
 
 

@@ -206,7 +206,15 @@ def kernels(rehearse: bool) -> Iterator[torch.device]:
 def main() -> int:
     parser = common.arguments(__doc__.splitlines()[0])
     parser.add_argument("--rehearse", action="store_true", help="emulated kernels on a CPU, small sizes")
+    parser.add_argument(
+        "--expect", action="store_true", help="only print what the kernels should take on H100 and H200"
+    )
     options = parser.parse_args()
+    if options.expect:
+        print(speed.expectation(speed.FULL))
+        return 0
+    if not options.rehearse and not torch.cuda.is_available():
+        parser.error("torch sees no CUDA device here; --rehearse runs everything on emulated kernels")
     sizes = speed.REHEARSAL if options.rehearse else speed.FULL
     with kernels(options.rehearse) as device:
         checks = compiled(device) + rows_and_sampler(device) + losses(device) + heads(device, sizes.vocab)

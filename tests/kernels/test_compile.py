@@ -59,7 +59,7 @@ def show(found: dict[tuple[str, str], cuda.Usage]) -> None:
 @pytest.mark.parametrize("name", sources.OPERATIONS)
 def test_nvcc_compiles_without_spills(name: str, tmp_path: Path) -> None:
     targets = [f"-gencode=arch=compute_{a[3:]},code={a}" for a in ARCHITECTURES]
-    command = [nvcc(), "-fatbin", *targets, "-Xptxas=-v", "-Werror=all-warnings", "-std=c++17"]
+    command = [nvcc(), "-fatbin", *targets, "-Xptxas=-v", "-Werror=all-warnings", "-std=c++17", "-ftz=true"]
     source = sources.read(name)
     done = subprocess.run(
         [*command, "-o", str(tmp_path / "out"), str(source.path)], capture_output=True, text=True, check=False

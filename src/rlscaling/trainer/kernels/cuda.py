@@ -21,7 +21,7 @@ from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import cache, sources
 
 INSTALL = "pip install 'rlscaling[cuda]'"
-OPTIONS = ("--std=c++17",)
+OPTIONS = ("--std=c++17", "--ftz=true")
 
 
 def _nvrtc() -> Any:

@@ -9,6 +9,7 @@ typedef unsigned short bf16;  // the upper half of a float
 
 #define FULL_WARP 0xffffffffu
 #define LARGEST_BLOCK 256
+#define LN2 0.69314718055994530942f
 #define AHEAD 4  // groups that a thread has in flight: 256 threads x 64 bytes x 4 blocks on an SM hide the memory's latency
 
 static __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xff800000u); }
@@ -71,48 +72,55 @@ static __device__ __forceinline__ void store(T* row, int g, int n, bool aligned,
 }
 
 // Running sums of a softmax at temperature T, relative to the largest logit m so far: what is summed is at most 1.
+// Exponents are in bits, z = (x - m) * bits with bits = log2(e) / T: the hardware's exponential is that of 2.
 struct Sums {
     float max;  // m
-    float sum;  // sum of exp((x - m) / T)
-    float dot;  // sum of exp((x - m) / T) * (x - m) / T
+    float sum;  // sum of 2^z
+    float dot;  // sum of 2^z * z
 };
+
+static __device__ __forceinline__ float bits_of(double inv_t) { return (float)(inv_t * 1.4426950408889634); }
 
 static __device__ __forceinline__ Sums no_sums() { return Sums{negative_infinity(), 0.0f, 0.0f}; }
 
+// 2^z * z, where z may be -inf: 0 * inf would be NaN.
+static __device__ __forceinline__ float times_exponent(float weight, float z) { return weight * fmaxf(z, -1e30f); }
+
 // Express the sums relative to a larger maximum.
-static __device__ __forceinline__ void raise(Sums& s, float max, float inv_t) {
+static __device__ __forceinline__ void raise(Sums& s, float max, float bits) {
     if (max > s.max) {
         if (s.max != negative_infinity()) {
-            float z = (s.max - max) * inv_t, w = expf(z);
-            s.dot = w > 0.0f ? w * (s.dot + z * s.sum) : 0.0f;
+            float z = (s.max - max) * bits, w = exp2f(z);
+            s.dot = w * s.dot + times_exponent(w, z) * s.sum;
             s.sum *= w;
         }
         s.max = max;
     }
 }
 
-// Add a group; weight[i] is exp((v[i] - m) / T). An element of -inf weighs 0 and adds 0, not 0 * inf.
+// Add a group; weight[i] is 2^z of v[i]. An element of -inf weighs 0; NaN makes the sum NaN.
 template <int SIZE>
-static __device__ __forceinline__ void add(Sums& s, const float (&v)[SIZE], float inv_t, float (&weight)[SIZE]) {
+static __device__ __forceinline__ void add(Sums& s, const float (&v)[SIZE], float bits, float (&weight)[SIZE]) {
     float max = s.max;
 #pragma unroll
     for (int i = 0; i < SIZE; i++) max = fmaxf(max, v[i]);
-    raise(s, max, inv_t);
+    raise(s, max, bits);
+    const float base = s.max == negative_infinity() ? 0.0f : s.max;  // -inf - -inf would be NaN
 #pragma unroll
     for (int i = 0; i < SIZE; i++) {
-        float z = (v[i] - s.max) * inv_t;
-        weight[i] = v[i] == negative_infinity() ? 0.0f : expf(z);
+        float z = (v[i] - base) * bits;
+        weight[i] = exp2f(z);
         s.sum += weight[i];
-        s.dot += weight[i] > 0.0f ? weight[i] * z : 0.0f;
+        s.dot += times_exponent(weight[i], z);
     }
 }
 
 struct MergeSums {
-    float inv_t;
+    float bits;
     __device__ __forceinline__ void operator()(Sums& a, Sums b) const {
         float max = fmaxf(a.max, b.max);
-        raise(a, max, inv_t);
-        raise(b, max, inv_t);
+        raise(a, max, bits);
+        raise(b, max, bits);
         a.sum += b.sum;
         a.dot += b.dot;
     }

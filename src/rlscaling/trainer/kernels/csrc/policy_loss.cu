@@ -5,7 +5,7 @@
 // order: no atomics, the same bits every time.
 //
 // Bytes: 20 a token (16 read, 4 written); GSPO reads its tokens three times, from the cache after the first.
-// Operations: about 15 a token, one exponential.
+// Instructions: about 15 a token, one exponential.
 //
 // Versions: 1. torch, one kernel an operation: about 20 passes over N. 2. this one.
 #include "block.cuh"

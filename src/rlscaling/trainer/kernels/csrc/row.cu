@@ -5,12 +5,13 @@
 // log(sum) - dot / sum: two terms of one sign.
 //
 // Bytes: forward V * size read a row; backward V * size read and as much written, in place if out is x.
-// Operations: about 14 an element forward, 12 backward, one exponential each.
+// Instructions of an element, in the code for sm_90: 12 forward, 14 backward (bf16: 11 and 20), one exponential each.
 //
 // Versions: 1. three passes (max, sum, entropy): 3 V reads. 2. one pass, one rescaling per element: two exponentials an
-// element. 3. one rescaling per group of 16 bytes (this one): one exponential an element, plus one a group when the
-// maximum rises. 4. the same with a vector path chosen by alignment and another order of sums: 123 of 200 rows of odd
-// length changed with their address, so there is one order.
+// element. 3. one rescaling per group of 16 bytes: one exponential an element, plus one a group when the maximum rises;
+// with expf and a test of each element for -inf about 30 instructions. 4. exponents in bits, no test (this one).
+// A vector path chosen by alignment with another order of sums changed 123 of 200 rows of odd length with their address,
+// so there is one order.
 #include "block.cuh"
 
 template <typename T>
@@ -19,7 +20,7 @@ static __device__ __forceinline__ void row_forward(
     float* logp, float* entropy, float* row_max, float* log_sum, Sums* part
 ) {
     const int size = Group<T>::size, groups = groups_in<T>(n);
-    const float scale = (float)inv_t;
+    const float bits = bits_of(inv_t);
     const T* row = x + blockIdx.x * stride;
     const bool aligned = on_16_bytes(row);
     Sums mine = no_sums();
@@ -30,20 +31,20 @@ static __device__ __forceinline__ void row_forward(
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) load(row, g + k * blockDim.x, n, aligned, v[k]);
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++) add(mine, v[k], scale, weight);
+        for (int k = 0; k < AHEAD; k++) add(mine, v[k], bits, weight);
     }
     for (; g < groups; g += blockDim.x) {
         float v[size];
         load(row, g, n, aligned, v);
-        add(mine, v, scale, weight);
+        add(mine, v, bits, weight);
     }
-    Sums all = block_reduce(mine, part, MergeSums{scale});
+    Sums all = block_reduce(mine, part, MergeSums{bits});
     if (threadIdx.x == 0) {
         long long token = tokens[blockIdx.x];
         float log_all = logf(all.sum);
         bool known = token >= 0 && token < n;  // an id out of range gives NaN and reads nothing
         logp[blockIdx.x] = known ? log_probability(to_float(row[token]), all.max, log_all, inv_t) : not_a_number();
-        entropy[blockIdx.x] = log_all - all.dot / all.sum;
+        entropy[blockIdx.x] = log_all - all.dot / all.sum * LN2;
         row_max[blockIdx.x] = all.max;
         log_sum[blockIdx.x] = log_all;
     }
@@ -56,8 +57,8 @@ static __device__ __forceinline__ void row_backward(
     const float* entropy, const float* d_logp, const float* d_entropy, double inv_t, T* out, long long out_stride
 ) {
     const int size = Group<T>::size, groups = groups_in<T>(n), b = blockIdx.x;
-    const float scale = (float)inv_t, max = row_max[b], log_all = log_sum[b], H = entropy[b];
-    const float slope = d_logp[b] * scale, entropy_slope = d_entropy ? d_entropy[b] * scale : 0.0f;
+    const float bits = bits_of(inv_t), max = row_max[b], log_all = log_sum[b] / LN2, H = entropy[b];
+    const float slope = d_logp[b] * (float)inv_t, entropy_slope = d_entropy ? d_entropy[b] * (float)inv_t : 0.0f;
     const T* row = x + b * stride;
     T* to = out + b * out_stride;
     const bool aligned = on_16_bytes(row), out_aligned = on_16_bytes(to);
@@ -67,9 +68,9 @@ static __device__ __forceinline__ void row_backward(
         load(row, g, n, aligned, v);
 #pragma unroll
         for (int i = 0; i < size; i++) {
-            float log_p = (v[i] - max) * scale - log_all, p = v[i] == negative_infinity() ? 0.0f : expf(log_p);
-            float d = slope * ((g * size + i == token ? 1.0f : 0.0f) - p);
-            v[i] = p > 0.0f ? d - entropy_slope * p * (log_p + H) : d;
+            float z = (v[i] - max) * bits - log_all, p = exp2f(z);  // log2(p), p
+            v[i] = slope * ((g * size + i == token ? 1.0f : 0.0f) - p);
+            if (d_entropy) v[i] -= entropy_slope * (times_exponent(p, z) * LN2 + p * H);
         }
         store(to, g, n, out_aligned, v);
     }

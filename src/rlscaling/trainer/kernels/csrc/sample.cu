@@ -3,12 +3,13 @@
 // Idea: the token is the largest of x / T + Gumbel noise, and the noise of column j is a function of a counter (Philox
 // 4x32-10, Salmon et al., SC 2011), so no random state is kept and every backend draws the same token. The sums of the
 // log-probability run beside it. The logarithms of the noise are taken for few columns only: noise is at most -log(u),
-// so a column can win only if u <= exp(score so far subtracted from x / T), and that exponential is at hand.
+// so a column can win only if u <= exp(x / T - score so far), and that exponential is nearly at hand.
 //
-// Bytes: V * size read a row. Operations: about 45 an element, most of them Philox's integer products.
+// Bytes: V * size read a row. Instructions of an element, in the code for sm_90: 36, 15 of them Philox's; 120 where the
+// bound does not help.
 //
 // Versions: 1. softmax, cumulative sum, search: 4 V reads and writes. 2. Gumbel-max with both logarithms for every
-// column: about 85 operations an element. 3. the bound (this one): same tokens, half of the operations.
+// column: 120 instructions an element. 3. the bound (this one): same tokens, a third of the instructions.
 #include "block.cuh"
 
 struct Words {
@@ -52,9 +53,9 @@ static __device__ __forceinline__ bool beats(const Best& b, const Best& a, float
 }
 
 struct MergeDraws {
-    float inv_t;
+    float inv_t, bits;
     __device__ __forceinline__ void operator()(Draw& a, const Draw& b) const {
-        MergeSums{inv_t}(a.sums, b.sums);
+        MergeSums{bits}(a.sums, b.sums);
         if (beats(b.best, a.best, inv_t)) a.best = b.best;
     }
 };
@@ -65,7 +66,7 @@ static __device__ __forceinline__ void sample(
     unsigned key_high, double inv_t, long long* tokens, float* logp, Draw* part
 ) {
     const int size = Group<T>::size, groups = groups_in<T>(n);
-    const float scale = (float)inv_t;
+    const float scale = (float)inv_t, bits = bits_of(inv_t);
     const T* row = x + blockIdx.x * stride;
     const bool aligned = on_16_bytes(row);
     const unsigned long long stream = (unsigned long long)streams[blockIdx.x];
@@ -74,8 +75,8 @@ static __device__ __forceinline__ void sample(
     for (int g = threadIdx.x; g < groups; g += blockDim.x) {
         float v[size], weight[size];
         load(row, g, n, aligned, v);
-        add(mine.sums, v, scale, weight);
-        // exp((max - best) / T): a weight times this is the largest u with which its column can still win
+        add(mine.sums, v, bits, weight);
+        // a weight times this is exp(its x / T - score so far), the largest u with which its column can still win
         float reach = 1.001f * expf((mine.sums.max - mine.best.x) * scale - mine.best.noise);
 #pragma unroll
         for (int i = 0; i < size; i += 4) {
@@ -90,7 +91,7 @@ static __device__ __forceinline__ void sample(
             }
         }
     }
-    Draw all = block_reduce(mine, part, MergeDraws{scale});
+    Draw all = block_reduce(mine, part, MergeDraws{scale, bits});
     if (threadIdx.x == 0) {
         tokens[blockIdx.x] = all.best.token;
         logp[blockIdx.x] = log_probability(all.best.x, all.sums.max, logf(all.sums.sum), inv_t);

@@ -178,6 +178,8 @@ def test_own_R0_common_ceiling_of_noise_free_runs():
     found = compare(fits, rng=0, shared_R0=False).with_common_ceiling()
     assert pytest.approx(0.61, abs=1e-7) == found.A
     np.testing.assert_allclose(found.B, [1.92, 2.3], rtol=1e-6)
+    assert found.verdict("x", "y") == "undecided"
+    assert found.lines() == ["B is not compared: each run has its own R0"]
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------

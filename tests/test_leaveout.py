@@ -8,8 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from rlscaling import FitError, fit_sigmoid, leave_one_out
-from rlscaling.curves import sigmoid
+from rlscaling import FitError, fit_sigmoid, leave_one_out, plot_loo
 from rlscaling.leaveout import CHANGES, change_of
 from test_comparison import SCALERL, C, fitted, noisy
 
@@ -90,6 +89,17 @@ def test_a_run_that_is_no_sigmoid_is_left_out():
     assert "misfit" in str(loo)
 
 
+def test_runs_without_a_rise_have_no_line():
+    rng = np.random.default_rng(9)
+    fits = {name: fit_sigmoid(C, rng.normal(0.4, 0.004, len(C))) for name in ("scalerl", "b")}
+    loo = leave_one_out(fits, rng=0)
+    assert math.isnan(loo.slopes["b"])
+    assert "flat" in str(loo)
+    json.dumps(loo.to_dict(), allow_nan=False)
+    with pytest.raises(FitError, match="no recipe has evaluations between R0 and A to draw"):
+        plot_loo(loo)
+
+
 def test_seeds_of_a_variant_are_taken_together():
     fits = {"scalerl": [fitted(SCALERL, k) for k in (1, 2)], "loo-savg": [fitted(SCALERL, k) for k in (3, 4)]}
     loo = leave_one_out(fits, rng=0)
@@ -122,9 +132,7 @@ def test_other_units_need_no_budget():
 
 
 def test_points_outside_the_range_of_the_curve_have_no_F():
-    y = sigmoid(C, *SCALERL)
-    y[-1] = 0.62  # above A
-    fits = {"scalerl": fitted(SCALERL, 1), "b": fit_sigmoid(C, y)}
+    fits = {"scalerl": fitted(SCALERL, 1), "b": fitted(SCALERL, 2)}  # noise lifts late evaluations above A
     loo = leave_one_out(fits, rng=0)
     compute, F, weight = loo.linearized("b")
     assert np.all(np.isfinite(F))

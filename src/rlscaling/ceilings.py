@@ -43,6 +43,8 @@ class CommonCeiling:
     B_draws : array of shape (recipes, size)
     report : str
         lmfit's report of the point fit; empty with more than 40 runs.
+    shared_R0 : bool
+        Whether all are at one R0; else their ``B`` are not compared.
     """
 
     names: tuple[str, ...]
@@ -55,6 +57,7 @@ class CommonCeiling:
     C_mid_draws: Array
     confidence_level: float
     report: str
+    shared_R0: bool = True
 
     @property
     def A_interval(self) -> tuple[float, float]:
@@ -82,7 +85,7 @@ class CommonCeiling:
         """Return whether ``B`` of ``x`` is ``higher`` or ``lower`` than that of ``y``, or ``undecided``."""
         i, j = self.names.index(x), self.names.index(y)
         row = self.pairs.row(min(i, j), max(i, j))
-        found = self.pairs.verdict(row, known=True, alpha=1.0 - self.confidence_level)
+        found = self.pairs.verdict(row, known=self.shared_R0, alpha=1.0 - self.confidence_level)
         return found if i < j else found.reversed
 
     def rows(self) -> list[list[str]]:
@@ -108,6 +111,8 @@ class CommonCeiling:
 
     def lines(self) -> list[str]:
         """Return which exponents differ, a sentence each; or that none was shown to."""
+        if not self.shared_R0:
+            return ["B is not compared: each run has its own R0"]
         p, found = self.pairs, []
         for row, (i, j) in enumerate(zip(p.first.tolist(), p.second.tolist(), strict=True)):
             verdict = self.verdict(self.names[i], self.names[j])
@@ -198,7 +203,7 @@ def refit_with_common_ceiling(
     return CommonCeiling(
         tuple(rival.name for rival in rivals), A, A_draws, np.array([g[1] for g in geometric]),
         np.array([g[2] for g in geometric]), np.array([rival.summary["B"] for rival in rivals]), B_draws, C_draws,
-        confidence_level, report,
+        confidence_level, report, R0 is not None,
     )  # fmt: skip
 
 

@@ -87,16 +87,25 @@ class LeaveOneOut:
         ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` is ``C**B`` on the curve. The weight is the inverse variance of
         log F for equal noise of R. Evaluations outside (R0, A) have no F and are left out.
         """
+        C, log_F, weight = self._linearized(name)
+        with np.errstate(over="ignore"):  # FLOPs to the power of B may leave the range of numbers
+            return C, np.exp(log_F), weight
+
+    def _linearized(self, name: str) -> tuple[Array, Array, Array]:
+        """Return the same with the logarithm of F; nothing for a recipe whose runs are no sigmoid."""
         A, B, C_mid, R0 = self._curve(name)
+        rival = self.comparison.rival(name)
         C, R = (
-            np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in self.comparison.rival(name).fits])
+            np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in rival.fits])
             for what in ("compute", "pass_rate")
         )
+        if rival.verdict in NO_CURVE or A == R0:
+            return C[:0], R[:0], R[:0]
         share = (R - R0) / (A - R0)
         inside = (share > 0) & (share < 1) & (C > 0)
         C, share = C[inside], share[inside]
         s = gain_share(C, B, C_mid)
-        return C, np.exp(B * np.log(C_mid)) * share / (1.0 - share), (s * (1.0 - s)) ** 2
+        return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), (s * (1.0 - s)) ** 2
 
     def _curve(self, name: str) -> tuple[float, float, float, float]:
         summary = self.comparison.rival(name).summary
@@ -110,11 +119,11 @@ class LeaveOneOut:
         """Slope of log F against log C by recipe, weighted; equal to ``B`` where the curve holds."""
         found = {}
         for name in self.comparison.names:
-            C, F, weight = self.linearized(name)
-            if len(C) < 2:
+            C, y, weight = self._linearized(name)
+            if len(C) < 2 or not weight.max() > 0:
                 found[name] = float("nan")
                 continue
-            x, y = np.log(C), np.log(F)
+            x = np.log(C)
             mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
             found[name] = float((weight * (x - mean_x)) @ (y - mean_y) / ((weight * (x - mean_x)) @ (x - mean_x)))
         return found

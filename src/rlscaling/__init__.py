@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rlscaling.plot import plot_trace as plot_trace
     from rlscaling.readers import read_trace as read_trace
     from rlscaling.readers import read_traces as read_traces
+    from rlscaling.readers import write_traces as write_traces
     from rlscaling.results import FailedFit as FailedFit
     from rlscaling.results import SigmoidFit as SigmoidFit
     from rlscaling.results import SigmoidParams as SigmoidParams
@@ -79,7 +80,7 @@ _PUBLIC = {
         "plot_runs",
         "plot_trace",
     ),
-    "readers": ("read_trace", "read_traces"),
+    "readers": ("read_trace", "read_traces", "write_traces"),
     "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
     "saved": ("load_fit", "save_fit"),
     "seeds": ("SeedSpread", "seed_spread"),

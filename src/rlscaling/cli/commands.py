@@ -71,7 +71,8 @@ def _exit_code(answers: Sequence[Answer | Refusal], require_identified: bool) ->
 # --- files to write: checked before the work, written after it ---------------------------------------------------
 
 
-def _check_new(path: Path, option: str, overwrite: bool) -> None:
+def check_new(path: Path, option: str, overwrite: bool) -> None:
+    """Refuse a file that could not be written, before any work is done."""
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
     if path.is_dir():
@@ -86,7 +87,7 @@ def check_plot(plot: str | None, overwrite: bool) -> None:
         return
     if Path(plot).suffix.lower() not in PICTURES:
         raise UsageError(f"--plot {plot}: the suffix says the format; choose one of {', '.join(PICTURES)}")
-    _check_new(Path(plot), "--plot", overwrite)
+    check_new(Path(plot), "--plot", overwrite)
 
 
 def _save_targets(save: str | None, runs: Sequence[Run], overwrite: bool) -> dict[str, Path]:
@@ -108,7 +109,7 @@ def _save_targets(save: str | None, runs: Sequence[Run], overwrite: bool) -> dic
         if len(set(targets.values())) < len(targets):
             raise UsageError(f"--save {save}: two runs would be saved under the same name; save them one by one")
     for path in targets.values():
-        _check_new(path, "--save", overwrite)
+        check_new(path, "--save", overwrite)
     return targets
 
 

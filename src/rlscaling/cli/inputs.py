@@ -7,18 +7,23 @@ import dataclasses
 import glob
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import RLScalingError
 from rlscaling.fit import fit_trace, refit
-from rlscaling.readers import ReadOptions, expand, parts_of, unique_names
+from rlscaling.readers import ReadOptions, expand, parts_of, stitched_parts, unique_names
+from rlscaling.readers.table import Parts
 from rlscaling.results import SigmoidFit
 from rlscaling.saved import is_saved_fit, load_fit
 from rlscaling.selection import EPOCH, resolve_options
 from rlscaling.trace import Trace
 
-READING = ("compute_column", "pass_rate_column", "scale", "run", "run_column", "domain", "drop_missing")
+READING = (
+    "compute_column", "pass_rate_column", "scale", "run", "run_column", "domain", "drop_missing", "metric", "compute",
+    "n_gpus", "eval_time", "eval_before_update", "gap", "resume", "missing_start", "stitch",
+)  # fmt: skip
 FITTING = ("min_compute", "max_compute", "exclude", "R0", "R0_se", "A", "B", "A_max", "B_bounds", "method")
 
 
@@ -63,10 +68,10 @@ def fit_options(args: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def find_runs(args: argparse.Namespace) -> list[Run]:
+def find_runs(args: argparse.Namespace, *, receipts: bool = False) -> list[Run]:
     """Return every run that the paths stand for, in order, the refused ones with their reason."""
-    given = {name: getattr(args, name) for name in READING if getattr(args, name) is not None}
-    reading = ReadOptions(**({"scale": "auto", "compute_unit": args.compute_unit} | given))
+    reading, given = reading_options(args)
+    reading = dataclasses.replace(reading, receipt=receipts)
     entries: list[Run | tuple[Path, Path]] = []
     seen: set[Path] = set()
     for item in args.paths:
@@ -77,11 +82,33 @@ def find_runs(args: argparse.Namespace) -> list[Run]:
                     continue
                 seen.add(resolved)
             entries.append(entry)
-    names = iter(unique_names([entry for entry in entries if isinstance(entry, tuple)]))
+    logs = [entry for entry in entries if isinstance(entry, tuple)]
+    names = iter(unique_names(logs))
     runs: list[Run] = []
+    if reading.stitch and len(logs) > 1:
+        runs = [entry for entry in entries if isinstance(entry, Run)]
+        runs += _build(next(names), lambda: stitched_parts([file for _, file in logs], reading))
+        return _tell_apart(runs)
     for entry in entries:
         runs += [entry] if isinstance(entry, Run) else _read(entry[1], next(names), reading, tuple(given))
     return _tell_apart(runs)
+
+
+def reading_options(args: argparse.Namespace) -> tuple[ReadOptions, dict[str, Any]]:
+    """Return how files are to be read, and which of it was given on the command line.
+
+    Raises
+    ------
+    UsageError
+        When a value cannot be used.
+    """
+    given = {name: getattr(args, name) for name in READING if getattr(args, name) is not None}
+    if getattr(args, "hours_factor", None) is not None:  # compare has a --device-factor of its own, by device
+        given["device_factor"] = args.hours_factor
+    try:
+        return ReadOptions(**({"scale": "auto", "compute_unit": args.compute_unit} | given)), given
+    except RLScalingError as error:
+        raise UsageError(str(error)) from None
 
 
 def _files(item: str) -> list[Run | tuple[Path, Path]]:
@@ -109,7 +136,15 @@ def _read(file: Path, name: str, reading: ReadOptions, given: tuple[str, ...]) -
                 print(f"rlscaling: {name}: a saved fit; {options} has no effect on it", file=sys.stderr)
             fit = load_fit(file)
             return [Run(fit.name or name, fit)]
-        parts = parts_of(file, reading)
+    except Exception as error:
+        return [Run(name, error=said(error))]
+    return _build(name, lambda: parts_of(file, reading))
+
+
+def _build(name: str, read: Callable[[], Parts]) -> list[Run]:
+    """Return every run that a reader finds, each on its own."""
+    try:
+        parts = read()
     except Exception as error:
         return [Run(name, error=said(error))]
     runs = []

@@ -76,6 +76,7 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
     from .compare_options import add_compare, add_loo
+    from .log_options import add_doctor, add_ingest
 
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
@@ -92,6 +93,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_shared(more, ("--to", "--extrapolate"), to_help)
     add_compare(commands)
     add_loo(commands)
+    add_ingest(commands)
+    add_doctor(commands)
     _add_training(commands)
     kernels = subcommand(
         commands, "kernels", "show which kernels the trainer uses here, and why", KERNELS_EXAMPLES, _run_kernels
@@ -176,14 +179,18 @@ def subcommand(
 
 
 def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budgets_help: str) -> None:
+    from .log_options import add_device_factor
+
     parser.add_argument(
         "paths", metavar="PATH", nargs="+",
-        help="trace (JSON lines, CSV, Parquet, JSON), folder with trace.jsonl, quoted glob, or fit saved with --save; "
-        "several are one batch",
+        help="trace (JSON lines, CSV, Parquet, JSON), log or folder of a trainer or logger, quoted glob, or fit saved "
+        "with --save; several are one batch",
     )  # fmt: skip
     parser.add_argument(*budgets, dest="budgets", metavar="C", nargs="+", type=positive, help=budgets_help)
     add_fit_options(parser.add_argument_group("fit"))
-    add_reader_options(parser.add_argument_group("reading files"))
+    reading = parser.add_argument_group("reading files")
+    add_reader_options(reading)
+    add_device_factor(reading)
     _add_interval_options(parser.add_argument_group("intervals"))
     _add_output_options(parser.add_argument_group("output"))
 
@@ -229,6 +236,8 @@ def add_fit_options(group: argparse._ArgumentGroup) -> None:
 
 def add_reader_options(group: argparse._ArgumentGroup) -> None:
     """Add the options of reading files."""
+    from .log_options import add_log_options
+
     group.add_argument("--compute-column", metavar="NAME", help="column of compute (default: found by its name)")
     group.add_argument(
         "--pass-rate-column", metavar="NAME", help="column of the pass rate (default: found by its name)"
@@ -244,6 +253,7 @@ def add_reader_options(group: argparse._ArgumentGroup) -> None:
         "--drop-missing", action="store_true", default=None,
         help="leave rows without compute or pass rate out (default: refuse them)",
     )  # fmt: skip
+    add_log_options(group)
 
 
 def _add_interval_options(group: argparse._ArgumentGroup) -> None:

@@ -1,80 +1,33 @@
-"""Read evaluations from files: our own traces, CSV, Parquet and JSON with any column names."""
+"""Read evaluations from logs: our own traces, tables with any column names, and what trainers and loggers write."""
 
 from __future__ import annotations
 
 import dataclasses
-import glob
-import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlscaling.errors import TraceError
 from rlscaling.trace import Trace
 
-from .own import PARQUET_MAGIC, parts_of_jsonl, parts_of_parquet
-from .table import Parts, ReadOptions, nearest, parts_of_table
-from .text import decode, table_of_csv, table_of_json
+from .options import ReadOptions
+from .own import write_traces
+from .paths import expand, find_one, stem, unique_names
+from .registry import READERS, Reader, parts_of, stitched_parts
 
-__all__ = ["READERS", "ReadOptions", "Reader", "read_trace", "read_traces"]
-
-_SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".txt")
-
-
-class Reader(NamedTuple):
-    """One kind of file: how to recognise it by path and content, and how to read it."""
-
-    name: str
-    matches: Callable[[Path, bytes], bool]
-    parts: Callable[[Path, bytes, ReadOptions], Parts]
-
-
-def _is_parquet(path: Path, data: bytes) -> bool:
-    return path.suffix in (".parquet", ".pq") or data.startswith(PARQUET_MAGIC)
-
-
-def _is_json_lines(path: Path, data: bytes) -> bool:
-    """Whether there is one object a line; a single object or a list is JSON."""
-    start = data.lstrip(b"\xef\xbb\xbf \r\n\t")
-    if path.suffix in (".jsonl", ".ndjson"):
-        return not start.startswith(b"[")
-    first, _, rest = start.partition(b"\n")
-    return first.startswith(b"{") and bool(rest.strip()) and _parses(first)
-
-
-def _parses(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _is_json(path: Path, data: bytes) -> bool:
-    return path.suffix == ".json" or data.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] in (b"{", b"[")
-
-
-def _read_json(path: Path, data: bytes, options: ReadOptions) -> Parts:
-    return parts_of_table(table_of_json(decode(data, path.name), path.name), options)
-
-
-def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts:
-    decode(data.rsplit(b"\n", 1)[0] or data, path.name)  # the last line may be torn inside a character
-    return parts_of_jsonl(data.removeprefix(b"\xef\xbb\xbf"), path.name, options)
-
-
-READERS: list[Reader] = [
-    Reader("parquet", _is_parquet, lambda path, data, options: parts_of_parquet(path, options)),
-    Reader("json lines", _is_json_lines, _read_json_lines),
-    Reader("json", _is_json, _read_json),
-    Reader(
-        "csv",
-        lambda path, data: True,
-        lambda path, data, options: parts_of_table(table_of_csv(decode(data, path.name), path.name), options),
-    ),
+__all__ = [
+    "READERS",
+    "ReadOptions",
+    "Reader",
+    "expand",
+    "parts_of",
+    "read_trace",
+    "read_traces",
+    "stitched_parts",
+    "unique_names",
+    "write_traces",
 ]
-"""Tried in this order; the first that matches reads the file."""
 
 
 def read_trace(
@@ -88,16 +41,27 @@ def read_trace(
     run_column: str | None = None,
     domain: str | None = None,
     drop_missing: bool = False,
+    metric: str | None = None,
+    compute: str | None = None,
+    n_gpus: float | None = None,
+    device_factor: float | str | None = None,
+    eval_time: str = "exclude",
+    eval_before_update: bool | None = None,
+    gap: float | None = None,
+    resume: str = "last",
+    missing_start: str = "refuse",
 ) -> Trace:
-    r"""Read one run's evaluations from a file.
+    r"""Read one run's evaluations from a log.
 
-    What was guessed or left out is said in ``Trace.notes``.
+    What was guessed or left out is said in ``Trace.notes``; logs of trainers leave a whole receipt in
+    ``Trace.metadata["receipt"]``. Compute is summed over training rows and looked up at the step of each evaluation.
 
     Parameters
     ----------
     path
         A trace of this package (JSON lines or Parquet), a CSV, Parquet or JSON file with any column names,
-        or a folder that holds ``trace.jsonl``.
+        a log of a trainer (verl, TRL, W&B, TensorBoard, MLflow, trackio, printed lines ...), or a folder that holds
+        one of these.
     compute_column, pass_rate_column
         The columns to take; by default ``compute`` or ``compute_gpu_hours`` and ``pass_rate``, else the ones
         whose names say most plainly that they are meant.
@@ -115,7 +79,27 @@ def read_trace(
     domain
         The domain to take from a file that holds several.
     drop_missing
-        Leave rows without a pass rate or compute out, and say how many.
+        Leave rows without a pass rate or compute out, and say how many. The options below are for logs of trainers.
+    metric
+        Name, or glob, of the metric that is the pass rate; by default the one that is plainly meant.
+    compute
+        What to count compute in: ``"gpu-hours"`` (default), ``"wall-hours"``, ``"tokens"``, ``"flops"`` or ``"steps"``.
+    n_gpus
+        GPUs of the run, generators and trainers together; needed where the log does not hold it.
+    device_factor
+        Hours are multiplied by it, to turn those of one device into another's; ``"A100:H100"`` takes the ratio of
+        their peak rates from a table.
+    eval_time
+        ``"exclude"`` the time of evaluations from compute, or ``"include"`` it.
+    eval_before_update
+        Whether the evaluation in a row was made before the row's update; by default what the framework does.
+    gap
+        Seconds without a row that count as a pause, where time is taken from the clock.
+    resume
+        Which rows count where a resumed run did steps again: the ``"last"`` ones (useful compute), the ``"first"``, or
+        ``"all"`` (executed compute).
+    missing_start
+        ``"refuse"`` a log whose first steps are missing, or ``"estimate"`` what they cost.
 
     Returns
     -------
@@ -139,16 +123,10 @@ def read_trace(
     ("Took column 'accuracy' as the pass rate; pass_rate_column= / --pass-rate-column chooses.",)
     """
     options = ReadOptions(
-        compute_column=compute_column,
-        pass_rate_column=pass_rate_column,
-        compute_unit=compute_unit,
-        scale=scale,
-        run=run,
-        run_column=run_column,
-        domain=domain,
-        drop_missing=drop_missing,
-    )
-    file = _find_file(Path(path))
+        compute_column, pass_rate_column, compute_unit, scale, run, run_column, domain, drop_missing, metric, compute,
+        n_gpus, device_factor, eval_time, eval_before_update, gap, resume, missing_start,
+    )  # fmt: skip
+    file = find_one(Path(path))
     parts = parts_of(file, options)
     if len(parts) > 1:
         raise TraceError(
@@ -156,7 +134,7 @@ def read_trace(
             "run= / --run (or domain= / --domain), or read all of them with read_traces"
         )
     trace = next(iter(parts.values()))()
-    return trace if trace.name else dataclasses.replace(trace, name=_stem(Path(path), file))
+    return trace if trace.name else dataclasses.replace(trace, name=stem(Path(path), file))
 
 
 def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> dict[str, Trace]:
@@ -165,10 +143,9 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     Parameters
     ----------
     paths
-        A file, a folder that holds ``trace.jsonl``, a glob such as ``"runs/*/trace.jsonl"``, or several of
-        these.
+        A file, a folder, a glob such as ``"runs/*/trace.jsonl"``, or several of these.
     **options
-        As for ``read_trace``; they hold for every file.
+        As for ``read_trace``; they hold for every file. ``stitch=True`` takes all logs as pieces of one run.
 
     Returns
     -------
@@ -187,66 +164,13 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
         raise TraceError("no files were given; name at least one")
     found = {file.resolve(): (path, file) for item in given for path, file in expand(item)}
     names = unique_names(list(found.values()))
+    if wanted.stitch:
+        sources = {names[0]: stitched_parts([file for _, file in found.values()], wanted)}
+    else:
+        sources = {name: parts_of(file, wanted) for name, (_, file) in zip(names, found.values(), strict=True)}
     traces = {}
-    for name, (_, file) in zip(names, found.values(), strict=True):
-        for label, build in parts_of(file, wanted).items():
+    for name, parts in sources.items():
+        for label, build in parts.items():
             key = f"{name}:{label}" if label else name
             traces[key] = dataclasses.replace(build(), name=key)
     return traces
-
-
-def parts_of(file: Path, options: ReadOptions) -> Parts:
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise TraceError(f"cannot read {file}: {error.strerror}; check its permissions") from None
-    if not data.strip():
-        raise TraceError(f"{file.name} is empty; give a file with evaluations")
-    return next(reader for reader in READERS if reader.matches(file, data)).parts(file, data, options)
-
-
-def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
-    """Return (what to name it by, the file) for each file that a path or a glob stands for."""
-    path = Path(item)
-    if path.exists() or not glob.has_magic(os.fspath(item)):
-        return [(path, _find_file(path))]
-    matches = [Path(match) for match in sorted(glob.glob(os.fspath(item), recursive=True))]
-    # rows that a resume threw away are part of no run
-    matches = [match for match in matches if not match.name.endswith(".discarded.jsonl")]
-    if not matches:
-        raise TraceError(f"no file matches {os.fspath(item)!r}; check the pattern")
-    return [(match, _find_file(match)) for match in matches]
-
-
-def _find_file(path: Path) -> Path:
-    """Return the file that a path stands for: itself, or the trace in a folder."""
-    if path.is_dir():
-        if (path / "trace.jsonl").is_file():
-            return path / "trace.jsonl"
-        usable = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.suffix in _SUFFIXES)
-        inside = f"it holds {', '.join(usable[:10])}" if usable else "it holds no CSV, JSON or Parquet file either"
-        raise TraceError(f"{path} is a folder without trace.jsonl; {inside}; name a file")
-    if not path.exists():
-        there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        hint = nearest(path.name, there) or ("" if there else f"; there is no folder {path.parent} with files either")
-        raise TraceError(f"no such file: {path}{hint or '; check the path'}")
-    return path
-
-
-def _stem(path: Path, file: Path) -> str:
-    return path.resolve().name if path.is_dir() else file.stem
-
-
-def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
-    """Return the stems, each with as many parent folders as tell it from the others."""
-    names = [_stem(path, file) for path, file in files]
-    parents = [list(path.resolve().parents) for path, _ in files]
-    depth = 0
-    while len(set(names)) < len(names) and depth < max(map(len, parents)):
-        names = [
-            f"{parents[i][depth].name}/{name}" if names.count(name) > 1 and depth < len(parents[i]) else name
-            for i, name in enumerate(names)
-        ]
-        depth += 1
-    # run.csv beside run.jsonl: only the suffix tells them apart
-    return [f"{name}{files[i][1].suffix}" if names.count(name) > 1 else name for i, name in enumerate(names)]

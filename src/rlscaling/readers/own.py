@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import io
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
-from rlscaling.journal import HEADER_KEYS, check_header, parse_lines
+from rlscaling.journal import HEADER_KEYS, check_header, parse_lines, replace_file
+from rlscaling.schema import SCHEMA_VERSION, json_line, plain
+from rlscaling.trace import Trace
 
-from .table import Origin, Parts, ReadOptions, Table, parts_of_table
+from .options import ReadOptions
+from .table import Origin, Parts, Table, build_trace, parts_of_table
+from .tables import parts_of_any_table
 from .text import refuse_saved_fit, table_of_objects
 
 PARQUET_MAGIC = b"PAR1"
@@ -27,8 +36,9 @@ def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
     )
 
 
-def parts_of_jsonl(data: bytes, source: str, options: ReadOptions) -> Parts:
+def parts_of_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts:
     """Return the traces in a JSON-lines file: ours, or one object a line from elsewhere."""
+    source = path.name
     lines, good = parse_lines(data, source)
     torn = len(data) - good
     notes: tuple[str, ...] = (
@@ -52,11 +62,11 @@ def parts_of_jsonl(data: bytes, source: str, options: ReadOptions) -> Parts:
             notes += (f"{n} rows of {source} are neither eval nor train (kind {', '.join(other)}) and were left out.",)
         origin = origin_of_header(header, notes)
         objects = [{key: value for key, value in line.row.items() if key != "kind"} for line in evals]
-    else:
-        evals, origin = lines, Origin(metadata={"source": source}, notes=notes)
-        objects = [line.row for line in lines]
-    table = table_of_objects(objects, [line.number for line in evals], source, "line")
-    return parts_of_table(table, options, origin)
+        table = table_of_objects(objects, [line.number for line in evals], source, "line")
+        return parts_of_table(table, options, origin)
+    origin = Origin(metadata={"source": source}, notes=notes)
+    table = table_of_objects([line.row for line in lines], [line.number for line in lines], source, "line")
+    return parts_of_any_table(table, options, origin, path, "JSON lines")
 
 
 def parts_of_parquet(path: Path, options: ReadOptions) -> Parts:
@@ -77,13 +87,105 @@ def parts_of_parquet(path: Path, options: ReadOptions) -> Parts:
     table = Table(path.name, columns, list(range(1, data.num_rows + 1)))
     header = (data.schema.metadata or {}).get(b"rlscaling")
     if header is None:
-        return parts_of_table(table, options, Origin(metadata={"source": path.name}))
+        return parts_of_any_table(table, options, Origin(metadata={"source": path.name}), path, "Parquet")
     try:
         known = json.loads(header)
         for name in known.get("json_columns", ()):
             columns[name] = [json.loads(cell) for cell in columns[name]]
     except (ValueError, AttributeError, KeyError, TypeError):
         raise TraceError(f"the rlscaling metadata of {path.name} are damaged; write the file again") from None
+    if isinstance(known.get("runs"), dict):
+        return _parts_of_runs(table, known["runs"], options)
     if "kind" in columns:
         table = table.select([kind == "eval" for kind in columns["kind"]])
     return parts_of_table(table, options, origin_of_header(known, ()))
+
+
+def _parts_of_runs(table: Table, headers: dict[str, Any], options: ReadOptions) -> Parts:
+    """Return the traces of a file of several runs, which `write_traces` wrote."""
+    labels = [str(cell) for cell in table.columns.get("run", [])]
+    there = [label for label in headers if label in set(labels)]
+    wanted = there if options.run is None else [label for label in there if label == str(options.run)]
+    if not wanted:
+        raise TraceError(f"{table.source} has no run {options.run!r}; it has {', '.join(there[:20]) or 'none'}")
+    plain = dataclasses.replace(options, run=None)
+    parts: Parts = {}
+    for label in wanted:
+        rows = table.select([other == label for other in labels])
+        filled = {
+            name: cells
+            for name, cells in rows.columns.items()
+            if name != "run" and any(cell is not None for cell in cells)
+        }
+        own = dataclasses.replace(rows, columns=filled)
+        origin = origin_of_header(headers[label] if isinstance(headers[label], dict) else {}, ())
+        parts[label if len(there) > 1 else ""] = functools.partial(build_trace, own, label, plain, origin, [])
+    return parts
+
+
+def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write several runs to one Parquet file, each with its own header and receipt.
+
+    Parameters
+    ----------
+    traces
+        By name, as ``read_traces`` returns them.
+    path
+        The file, its name ending in ``.parquet``.
+    overwrite
+        Replace a file that is there.
+
+    Raises
+    ------
+    TraceError
+        When the file is there already, its name has another ending, or there is nothing to write.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rlscaling import Trace, read_traces
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "runs.parquet"
+    >>> write_traces({"a": Trace([0, 1], [0.3, 0.4]), "b": Trace([0, 2], [0.3, 0.5])}, path)
+    >>> read_traces(path)["runs:b"].compute
+    array([0., 2.])
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    if path.suffix != ".parquet":
+        raise TraceError(f"several runs go into a Parquet file only; end the name {path.name!r} in .parquet")
+    if not traces:
+        raise TraceError("there are no runs to write; give at least one")
+    if path.exists() and not overwrite:
+        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
+    names = list(dict.fromkeys(name for trace in traces.values() for name in trace.columns if name != "run"))
+    columns: dict[str, list[Any]] = {name: [] for name in ("run", "compute", "pass_rate", *names)}
+    for label, trace in traces.items():
+        columns["run"] += [label] * len(trace)
+        columns["compute"] += trace.compute.tolist()
+        columns["pass_rate"] += trace.pass_rate.tolist()
+        for name in names:
+            columns[name] += trace.columns[name].tolist() if name in trace.columns else [None] * len(trace)
+    encoded = [name for name in names if any(not isinstance(cell, float | str | None) for cell in columns[name])]
+    encoded += [name for name in names if len({type(c) for c in columns[name]} - {type(None)}) > 1]
+    for name in set(encoded):
+        columns[name] = [json.dumps(plain(cell)) for cell in columns[name]]
+    header = {
+        "kind": "header", "schema_version": SCHEMA_VERSION, "json_columns": sorted(set(encoded)),
+        "runs": {label: _run_header(trace) for label, trace in traces.items()},
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns).replace_schema_metadata({b"rlscaling": json_line(header).strip()}), buffer)
+    replace_file(path, buffer.getvalue())
+
+
+def _run_header(trace: Trace) -> dict[str, Any]:
+    metadata = {key: value for key, value in trace.metadata.items() if key not in HEADER_KEYS}
+    return {
+        **metadata,
+        "name": trace.name,
+        "compute_unit": trace.compute_unit,
+        "compute_column": "compute",
+        "notes": list(trace.notes),
+    }

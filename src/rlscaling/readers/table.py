@@ -12,39 +12,18 @@ from typing import Any
 import numpy as np
 
 from rlscaling.errors import TraceError
-from rlscaling.schema import COMPUTE_UNITS, SCALES, FloatArray, check_series, likely_scale
+from rlscaling.schema import FloatArray, check_series, likely_scale
 from rlscaling.trace import Trace
 
 from .columns import COMPUTE_NAMES, NOT_A_PASS_RATE, NOT_COMPUTE, PASS_RATE_NAMES, PLAIN_COMPUTE, unit_of
+from .options import ReadOptions
+from .receipt import Receipt
 
 Parts = dict[str, Callable[[], Trace]]
 """The traces of one file, built when called: label within the file ("" for the only one) -> trace."""
 
 BLANK = ("", "nan", "na", "<na>", "null", "none")
 RUN_COLUMNS = ("run", "run_id", "run_name", "experiment", "recipe", "name", "seed")
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadOptions:
-    """How a file is to be read; ``read_trace`` documents the fields."""
-
-    compute_column: str | None = None
-    pass_rate_column: str | None = None
-    compute_unit: str | None = None
-    scale: str = "fraction"
-    run: str | int | None = None
-    run_column: str | None = None
-    domain: str | None = None
-    drop_missing: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("scale", self.scale, (*SCALES, "auto")),
-            ("compute_unit", self.compute_unit, (None, *COMPUTE_UNITS)),
-        ):
-            if value not in allowed:
-                choices = ", ".join(filter(None, allowed))
-                raise TraceError(f"{name}={value!r} is unknown; choose one of {choices}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,14 +63,7 @@ def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = N
     if not table.rows:
         raise TraceError(f"{table.source} has a header but no rows; give a file with evaluations")
     run_columns = _run_columns(table, options)
-    parts: dict[str, Table] = {"": table}
-    if run_columns:
-        parts = _split(parts, run_columns, None if options.run is None else str(options.run), "run")
-    elif options.run is not None:
-        raise TraceError(
-            f"run={options.run!r} was asked for, but {table.source} has no column that tells runs apart; "
-            f"name it with run_column= / --run-column. {describe(table)}"
-        )
+    parts = split_runs(table, options)
     if "domain" in table.columns:
         parts = _split(parts, ["domain"], options.domain, "domain")
     elif options.domain is not None and origin.metadata.get("domain") != options.domain:
@@ -99,6 +71,19 @@ def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = N
             f"domain={options.domain!r} was asked for, but {table.source} tells no domains apart; leave the option out"
         )
     return {label: _builder(part, label, options, origin, run_columns) for label, part in parts.items()}
+
+
+def split_runs(table: Table, options: ReadOptions) -> dict[str, Table]:
+    """Return the rows of each run that the options leave, by the run's label."""
+    run_columns = _run_columns(table, options)
+    if run_columns:
+        return _split({"": table}, run_columns, None if options.run is None else str(options.run), "run")
+    if options.run is not None:
+        raise TraceError(
+            f"run={options.run!r} was asked for, but {table.source} has no column that tells runs apart; "
+            f"name it with run_column= / --run-column. {describe(table)}"
+        )
+    return {"": table}
 
 
 def _builder(
@@ -164,8 +149,9 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
     if compute_column == pass_rate_column:
         raise TraceError(f"column {compute_column!r} cannot be both compute and pass rate; name another one")
     unit = options.compute_unit or _unit(compute_column, origin, notes)
+    read = len(table.rows)
     table = _without_blanks(table, compute_column, pass_rate_column, options, notes)
-    scale, y = _scaled(numbers(table, pass_rate_column), options, origin, notes)
+    scale, y = scaled(numbers(table, pass_rate_column), options, origin, notes)
     C = numbers(table, compute_column)
     try:
         C, y = check_series(C, y, scale=scale, rows=table.rows)
@@ -179,6 +165,11 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
     for key, names in (("run", run_columns), ("domain", ["domain"] if "domain" in table.columns else [])):
         if names:
             metadata[key] = _keys(table, names)[0]
+    if options.receipt and "receipt" not in metadata:
+        receipt = Receipt(run=label, rows_read=read, rows_kept=len(C), assumed={"compute unit": unit, "scale": scale})
+        receipt.columns = {"pass rate": pass_rate_column, "compute": compute_column}
+        receipt.drop("without compute or pass rate", read - len(C))
+        metadata["receipt"] = receipt.to_dict()
     return Trace(C, y, compute_unit=unit, name=origin.name, columns=columns, metadata=metadata, notes=tuple(notes))
 
 
@@ -278,8 +269,8 @@ def _without_blanks(table: Table, compute: str, pass_rate: str, options: ReadOpt
     return table if all(keep) else table.select(keep)
 
 
-def _scaled(y: FloatArray, options: ReadOptions, origin: Origin, notes: list[str]) -> tuple[str, FloatArray]:
-    """Return the scale to use, "auto" and the file's own word resolved."""
+def scaled(y: FloatArray, options: ReadOptions, origin: Origin, notes: list[str]) -> tuple[str, FloatArray]:
+    """Return the scale to use, "auto" and the file's own word resolved, and the values."""
     scale = options.scale
     if scale in ("fraction", "auto") and origin.metadata.get("scale") == "reward":
         return "reward", y

@@ -1,0 +1,189 @@
+"""What a logger wrote of one run, whatever the logger: rows in the order of writing, one column of numbers a key."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlscaling.errors import TraceError
+from rlscaling.schema import FloatArray
+
+STEP, TIME = "_step", "_timestamp"
+"""Keys that a reader gives to the logger's own step counter and to the clock, in seconds."""
+
+MAX_CELLS = 30_000_000
+"""A log of more numbers than this is refused: 480 MB of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Log:
+    """The rows of one run.
+
+    Parameters
+    ----------
+    source
+        What messages call the file.
+    reader
+        The kind of file.
+    n_rows
+        Rows in the order of writing.
+    keys
+        Every key that holds a number somewhere.
+    load
+        Returns the columns of some keys, float64 of shape (n_rows,) each, NaN where a row lacks the key.
+    run
+        Name of the run, where the source holds several or tells it.
+    files
+        What was read.
+    config
+        The run's configuration, where the logger keeps it; nested keys are joined by dots.
+    domains
+        Which evaluation set a row belongs to, where the row says so.
+    notes
+        What was assumed or lost while reading, a sentence each.
+    """
+
+    source: str
+    reader: str
+    n_rows: int
+    keys: tuple[str, ...]
+    load: Callable[[Sequence[str]], dict[str, FloatArray]]
+    run: str = ""
+    files: tuple[Path, ...] = ()
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    domains: Sequence[str | None] | None = None
+    notes: tuple[str, ...] = ()
+
+    def column(self, key: str) -> FloatArray:
+        """Return one column."""
+        return self.load([key])[key]
+
+
+class LogBuilder:
+    """Collects rows and makes a `Log` of them; only numbers are kept.
+
+    Examples
+    --------
+    >>> builder = LogBuilder("a.jsonl", "json lines")
+    >>> builder.add({"step": 1, "acc": 0.5, "note": "x"})
+    >>> builder.add({"step": 2})
+    >>> log = builder.log()
+    >>> log.keys, log.column("acc")
+    (('step', 'acc'), array([0.5, nan]))
+    """
+
+    def __init__(self, source: str, reader: str) -> None:
+        self.source, self.reader = source, reader
+        self.n_rows = 0
+        self._cells: dict[str, tuple[array[int], array[float]]] = {}
+        self._n_cells = 0
+        self._domains: dict[int, str] = {}
+
+    def add(self, row: Mapping[str, Any], domain: str | None = None) -> None:
+        """Append a row."""
+        at = self.n_rows
+        for key, value in row.items():
+            number = as_number(value)
+            if number is not None:
+                rows, values = self._cells.setdefault(key, (array("l"), array("d")))
+                rows.append(at)
+                values.append(number)
+                self._n_cells += 1
+        if self._n_cells > MAX_CELLS:
+            raise TraceError(f"{self.source} holds more than {MAX_CELLS:,} numbers; export fewer metrics, or split it")
+        if domain is not None:
+            self._domains[at] = domain
+        self.n_rows += 1
+
+    def _load(self, keys: Sequence[str]) -> dict[str, FloatArray]:
+        loaded = {}
+        for key in keys:
+            column = np.full(self.n_rows, math.nan)
+            if key in self._cells:
+                rows, values = self._cells[key]
+                column[np.asarray(rows)] = np.asarray(values)
+            loaded[key] = column
+        return loaded
+
+    def log(self, **fields: Any) -> Log:
+        """Return the log; ``fields`` are the others of `Log`."""
+        domains = [self._domains.get(i) for i in range(self.n_rows)] if self._domains else None
+        return Log(self.source, self.reader, self.n_rows, tuple(self._cells), self._load, domains=domains, **fields)
+
+
+def as_number(value: Any) -> float | None:
+    """Return the number that a cell holds, also one written as text; None for anything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        if len(value) > 40 or "_" in value:
+            return None
+    elif not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def flatten(tree: Any, prefix: str = "", *, joint: str = ".", depth: int = 12) -> dict[str, Any]:
+    """Return a nested configuration as one level, keys joined.
+
+    Examples
+    --------
+    >>> flatten({"trainer": {"nnodes": 2}, "seed": 1})
+    {'trainer.nnodes': 2, 'seed': 1}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in tree.items() if isinstance(tree, Mapping) else ():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and depth:
+            flat |= flatten(value, name + joint, joint=joint, depth=depth - 1)
+        else:
+            flat[name] = value
+    return flat
+
+
+def stitched(logs: Iterable[Log]) -> Log:
+    """Return several pieces of one run as one log, in the order of their first step and then of their clock."""
+    pieces = sorted(logs, key=_begins)
+    names = [piece.source for piece in pieces]
+    keys = tuple(dict.fromkeys(key for piece in pieces for key in piece.keys))
+
+    def load(wanted: Sequence[str]) -> dict[str, FloatArray]:
+        parts = [piece.load(wanted) for piece in pieces]
+        return {key: np.concatenate([part[key] for part in parts]) for key in wanted}
+
+    told = any(piece.domains is not None for piece in pieces)
+    domains = [d for piece in pieces for d in (piece.domains or [None] * piece.n_rows)] if told else None
+    return Log(
+        " + ".join(names),
+        " + ".join(dict.fromkeys(piece.reader for piece in pieces)),
+        sum(piece.n_rows for piece in pieces),
+        keys,
+        load,
+        run=pieces[0].run,
+        files=tuple(file for piece in pieces for file in piece.files),
+        config=next((piece.config for piece in pieces if piece.config), {}),
+        domains=domains,
+        notes=(
+            *(note for piece in pieces for note in piece.notes),
+            f"Stitched {len(pieces)} pieces in this order: {', '.join(names)}.",
+        ),
+    )
+
+
+def _begins(log: Log) -> tuple[float, float]:
+    """Return the clock and the step at which a log begins; a log without a clock is ordered by its step alone."""
+    firsts = []
+    for key in (TIME, STEP):
+        column = log.column(key)
+        seen = column[np.isfinite(column)]
+        firsts.append(float(seen[0]) if len(seen) else -math.inf)
+    return firsts[1], firsts[0]

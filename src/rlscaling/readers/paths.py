@@ -1,0 +1,84 @@
+"""From a path, a folder or a glob to what is read: files, and folders that are one log."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+
+from rlscaling.errors import TraceError
+
+from . import folders
+from .table import nearest
+
+_SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".txt", ".log")
+
+
+def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
+    """Return (what to name it by, what to read) for each log that a path or a glob stands for."""
+    path = Path(item)
+    if path.exists() or not glob.has_magic(os.fspath(item)):
+        return _logs_at(path)
+    matches = [Path(match) for match in sorted(glob.glob(os.fspath(item), recursive=True))]
+    # rows that a resume threw away are part of no run
+    matches = [match for match in matches if not match.name.endswith(".discarded.jsonl")]
+    if not matches:
+        raise TraceError(f"no file matches {os.fspath(item)!r}; check the pattern")
+    return [found for match in matches for found in _logs_at(match)]
+
+
+def find_one(path: Path) -> Path:
+    """Return the one log that a path stands for.
+
+    Raises
+    ------
+    TraceError
+        When it stands for none, or for several.
+    """
+    found = _logs_at(path)
+    if len(found) > 1:
+        names = ", ".join(_relative(file, path) for _, file in found[:10])
+        raise TraceError(f"{path} holds {len(found)} logs: {names}; name one, or read all of them with read_traces")
+    return found[0][1]
+
+
+def _logs_at(path: Path) -> list[tuple[Path, Path]]:
+    """Return (what to name it by, what to read): the path itself, or the logs in a folder."""
+    if path.is_dir():
+        found = folders.logs_in(path)
+        if len(found) == 1:
+            return [(path, found[0])]
+        if found:
+            return [(file, file) for file in found]
+        usable = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.suffix in _SUFFIXES)
+        inside = f"it holds {', '.join(usable[:10])}" if usable else "it holds no CSV, JSON or Parquet file either"
+        raise TraceError(f"{path} is a folder without trace.jsonl; {inside}; name a file")
+    if not path.exists():
+        there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = nearest(path.name, there) or ("" if there else f"; there is no folder {path.parent} with files either")
+        raise TraceError(f"no such file: {path}{hint or '; check the path'}")
+    return [(path, path)]
+
+
+def _relative(file: Path, folder: Path) -> str:
+    return str(file.relative_to(folder)) if file.is_relative_to(folder) and file != folder else file.name
+
+
+def stem(path: Path, file: Path) -> str:
+    """Return what a log is called: the folder that was named, or the file without its suffix."""
+    return path.resolve().name if path.is_dir() else file.stem
+
+
+def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
+    """Return the stems, each with as many parent folders as tell it from the others."""
+    names = [stem(path, file) for path, file in files]
+    parents = [list(path.resolve().parents) for path, _ in files]
+    depth = 0
+    while len(set(names)) < len(names) and depth < max(map(len, parents)):
+        names = [
+            f"{parents[i][depth].name}/{name}" if names.count(name) > 1 and depth < len(parents[i]) else name
+            for i, name in enumerate(names)
+        ]
+        depth += 1
+    # run.csv beside run.jsonl: only the suffix tells them apart
+    return [f"{name}{files[i][1].suffix}" if names.count(name) > 1 else name for i, name in enumerate(names)]

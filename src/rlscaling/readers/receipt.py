@@ -1,0 +1,99 @@
+"""The receipt of a reading: what was matched, what was assumed, what was left out, and of which bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+CHUNK = 1 << 20
+
+
+@dataclasses.dataclass
+class Receipt:
+    """What a reader did with one run; filled while it reads, then kept in ``Trace.metadata["receipt"]``.
+
+    Attributes
+    ----------
+    reader, framework
+        The kind of file, and whose names its keys are; "" when nobody's.
+    run, domain
+        Which run and evaluation set of the source.
+    files : list of dict
+        Name, size in bytes and SHA-256 of every input.
+    columns : dict of str to str
+        Role -> the key that fills it: ``pass_rate``, ``step``, ``seconds``, ``tokens`` ...
+    rows_read, rows_kept : int
+        Rows of the run, and those that became evaluations.
+    dropped : dict of str to int
+        Reason -> rows that were left out for it.
+    assumed : dict
+        Setting -> value: GPU count and how it was obtained, evaluation time, resume policy, scale ...
+    warnings : list of str
+        What looks wrong, a sentence each.
+    """
+
+    reader: str = ""
+    framework: str = ""
+    run: str = ""
+    domain: str = ""
+    files: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    columns: dict[str, str] = dataclasses.field(default_factory=dict)
+    rows_read: int = 0
+    rows_kept: int = 0
+    dropped: dict[str, int] = dataclasses.field(default_factory=dict)
+    assumed: dict[str, Any] = dataclasses.field(default_factory=dict)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def drop(self, reason: str, n: int) -> None:
+        """Count rows that were left out."""
+        if n:
+            self.dropped[reason] = self.dropped.get(reason, 0) + int(n)
+
+    def copy(self) -> Receipt:
+        """Return a receipt that can be filled on without touching this one."""
+        return Receipt(**{
+            field.name: value.copy() if hasattr(value := getattr(self, field.name), "copy") else value
+            for field in dataclasses.fields(self)
+        })  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the receipt as JSON-ready values."""
+        return dataclasses.asdict(self)
+
+
+def fingerprints(files: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return name, size and SHA-256 of some files; a folder stands for the files in it."""
+    found = []
+    for path in files:
+        inside = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        for file in inside:
+            digest = hashlib.sha256()
+            with file.open("rb") as stream:
+                while chunk := stream.read(CHUNK):
+                    digest.update(chunk)
+            found.append({"name": file.name, "bytes": file.stat().st_size, "sha256": digest.hexdigest()})
+    return found
+
+
+def receipt_lines(receipt: Mapping[str, Any]) -> list[str]:
+    """Return a receipt as lines of text."""
+    kind = " of ".join(filter(None, (receipt["reader"], receipt["framework"])))
+    lines = [f"read as: {kind or 'a table'}"]
+    lines += [
+        f"input: {file['name']} ({file['bytes']:,} bytes, sha256 {file['sha256'][:12]})"
+        for file in receipt["files"][:8]
+    ]
+    if len(receipt["files"]) > 8:
+        lines.append(f"input: and {len(receipt['files']) - 8} files more")
+    lines += [f"{role}: {key}" for role, key in receipt["columns"].items()]
+    lines.append(f"rows: {receipt['rows_read']:,} read, {receipt['rows_kept']:,} kept as evaluations")
+    lines += [f"left out: {n:,} rows: {reason}" for reason, n in receipt["dropped"].items()]
+    lines += [f"{name}: {_shown(value)}" for name, value in receipt["assumed"].items()]
+    return lines + [f"warning: {text}" for text in receipt["warnings"]]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,151 @@
+"""The registry of readers. To add one, write its module and give it a line in ``READERS``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rlscaling.errors import TraceError
+from rlscaling.trace import Trace
+
+from . import console, mlflow_store, tfevents, trackio_db, trl_state, verl_file, wandb_offline
+from .assemble import parts_of_logs
+from .log import Log
+from .options import ReadOptions
+from .own import PARQUET_MAGIC, parts_of_jsonl, parts_of_parquet
+from .receipt import fingerprints
+from .table import Parts
+from .tables import parts_of_any_table
+from .text import decode, table_of_csv, table_of_json
+
+Match = Callable[[Path, bytes], bool]
+
+
+class Reader(NamedTuple):
+    """One kind of source: how to recognise it by path and content, and how to read it.
+
+    Parameters
+    ----------
+    name
+        What messages call it.
+    matches
+        Whether it reads this path with this content; the content of a folder is empty.
+    parts
+        Returns the traces in it; for tables and our own files.
+    logs
+        Returns the logs in it, for sources that hold what a trainer logged; traces are made of them by common rules.
+    """
+
+    name: str
+    matches: Match
+    parts: Callable[[Path, bytes, ReadOptions], Parts] | None = None
+    logs: Callable[[Path, bytes, ReadOptions], list[Log]] | None = None
+
+
+def _is_parquet(path: Path, data: bytes) -> bool:
+    return path.suffix in (".parquet", ".pq") or data.startswith(PARQUET_MAGIC)
+
+
+def _is_json_lines(path: Path, data: bytes) -> bool:
+    """Whether there is one object a line; a single object or a list is JSON."""
+    start = data[: 1 << 20].lstrip(b"\xef\xbb\xbf \r\n\t")
+    if path.suffix in (".jsonl", ".ndjson"):
+        return not start.startswith(b"[")
+    first, _, rest = start.partition(b"\n")
+    return first.startswith(b"{") and bool(rest.strip()) and _parses(first)
+
+
+def _parses(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_json(path: Path, data: bytes) -> bool:
+    return path.suffix == ".json" or data[:4096].lstrip(b"\xef\xbb\xbf \r\n\t")[:1] in (b"{", b"[")
+
+
+def _read_json(path: Path, data: bytes, options: ReadOptions) -> Parts:
+    return parts_of_any_table(table_of_json(decode(data, path.name), path.name), options, None, path, "JSON")
+
+
+def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts:
+    decode(data.rsplit(b"\n", 1)[0] or data, path.name)  # the last line may be torn inside a character
+    return parts_of_jsonl(data.removeprefix(b"\xef\xbb\xbf"), path, options)
+
+
+def _read_csv(path: Path, data: bytes, options: ReadOptions) -> Parts:
+    return parts_of_any_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "CSV")
+
+
+READERS: list[Reader] = [
+    Reader("W&B offline run", wandb_offline.matches, logs=wandb_offline.logs),
+    Reader("TensorBoard", tfevents.matches, logs=tfevents.logs),
+    Reader("MLflow", mlflow_store.matches, logs=mlflow_store.logs),
+    Reader("trackio", trackio_db.matches, logs=trackio_db.logs),
+    Reader("verl file logger", verl_file.matches, logs=verl_file.logs),
+    Reader("trainer_state.json", trl_state.matches, logs=trl_state.logs),
+    Reader("console", console.matches, logs=console.logs),
+    Reader("parquet", _is_parquet, lambda path, data, options: parts_of_parquet(path, options)),
+    Reader("json lines", _is_json_lines, _read_json_lines),
+    Reader("json", _is_json, _read_json),
+    Reader("csv", lambda path, data: True, _read_csv),
+]
+"""Tried in this order; the first that matches reads the source."""
+
+
+def _reader_of(file: Path) -> tuple[Reader, bytes]:
+    try:
+        data = b"" if file.is_dir() else file.read_bytes()
+    except OSError as error:
+        raise TraceError(f"cannot read {file}: {error.strerror}; check its permissions") from None
+    if not file.is_dir() and not data.strip():
+        raise TraceError(f"{file.name} is empty; give a file with evaluations")
+    return next(reader for reader in READERS if reader.matches(file, data)), data
+
+
+def parts_of(file: Path, options: ReadOptions) -> Parts:
+    """Return the traces in a source, by their label within it."""
+    reader, data = _reader_of(file)
+    if reader.logs is not None:
+        return parts_of_logs(reader.logs(file, data, options), options)
+    assert reader.parts is not None
+    parts = reader.parts(file, data, options)
+    if not options.receipt:
+        return parts
+    return {label: functools.partial(_with_inputs, build, file, reader.name) for label, build in parts.items()}
+
+
+def _with_inputs(build: Callable[[], Trace], file: Path, reader: str) -> Trace:
+    """Complete the receipt of a table, which knows columns and rows but not its file."""
+    trace = build()
+    receipt = trace.metadata.get("receipt")
+    if not isinstance(receipt, dict) or receipt.get("files"):
+        return trace
+    known = receipt | {"files": fingerprints([file]), "reader": receipt.get("reader") or reader}
+    return dataclasses.replace(trace, metadata={**trace.metadata, "receipt": known})
+
+
+def stitched_parts(files: Sequence[Path], options: ReadOptions) -> Parts:
+    """Return the traces in several pieces of one run.
+
+    Raises
+    ------
+    TraceError
+        When one of them is no log of a trainer.
+    """
+    logs: list[Log] = []
+    for file in files:
+        reader, data = _reader_of(file)
+        if reader.logs is None:
+            raise TraceError(
+                f"{file.name} is a table or a trace ({reader.name}), not a trainer's log; only logs can be stitched"
+            )
+        logs += reader.logs(file, data, options)
+    return parts_of_logs(logs, options)

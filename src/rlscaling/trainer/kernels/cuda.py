@@ -226,12 +226,18 @@ def _function(name: str, kernel: str, device: int) -> Any:
     return _checked(driver, driver.cuKernelGetFunction, handle)
 
 
+@functools.cache
+def _context(device: int) -> Any:
+    """Return the context of a GPU that torch uses too."""
+    driver = _driver()
+    return _checked(driver, driver.cuDevicePrimaryCtxRetain, _checked(driver, driver.cuDeviceGet, device))
+
+
 def _make_current(driver: Any, device: int) -> None:
     """Give the calling thread torch's context: autograd's threads may not have touched the device yet."""
-    context = _checked(driver, driver.cuCtxGetCurrent)
-    if int(context) == 0:
-        primary = _checked(driver, driver.cuDevicePrimaryCtxRetain, _checked(driver, driver.cuDeviceGet, device))
-        _checked(driver, driver.cuCtxSetCurrent, primary)
+    context = _context(device)
+    if int(_checked(driver, driver.cuCtxGetCurrent)) != int(context):
+        _checked(driver, driver.cuCtxSetCurrent, context)
 
 
 def prepare(device: torch.device) -> None:

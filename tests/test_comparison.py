@@ -345,7 +345,7 @@ def test_equal_recipes_with_three_seeds_are_seldom_called_different():
 def test_one_seed_takes_the_papers_spread(comparison):
     assert comparison.spread is None
     assert np.all(comparison.rivals[0].spread == 0.015)
-    assert "sd 0.015 of A; no recipe has several seeds" in str(comparison)
+    assert "sd 0.015 of A; no recipe has two seeds that tell it" in str(comparison)
 
 
 def test_another_spread_may_be_given(three, comparison):

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlscaling import FitError, datasets, fit_sigmoid, fit_trace, seed_spread
+from rlscaling import FitError, compare, datasets, fit_sigmoid, fit_trace, seed_spread
 from rlscaling.seeds import spread_of
 
 
 def spread(values, errors, recipe):
     names = tuple(f"s{k}" for k in range(len(values)))
-    return spread_of(names, np.array(values), np.array(errors), tuple(recipe), tuple("abc"[: max(recipe) + 1]))
+    recipes = {"abc"[k]: [j for j, of in enumerate(recipe) if of == k] for k in sorted(set(recipe))}
+    return spread_of(recipes, names, np.array(values), np.array(errors))
 
 
 def test_without_errors_it_is_the_pooled_variance_and_its_chi_square_interval():
@@ -82,3 +83,17 @@ def test_one_seed_each_says_nothing():
     short = fit_sigmoid(np.arange(1, 7) * 500.0, np.linspace(0.3, 0.5, 6), min_compute=0)
     with pytest.raises(FitError, match="a, seed 2: 6 fitted points are too few"):
         seed_spread({"a": [fit, short]})
+
+
+def test_a_seed_that_does_not_know_its_ceiling_says_nothing_of_the_spread() -> None:
+    """A run that ends before its bend may put A anywhere up to 1; two of them differ by what neither has seen."""
+    truth = datasets.table1()["scalerl"]
+    whole = [datasets.simulate(truth, compute=range(0, 16001, 200), rng=seed) for seed in range(3)]
+    early = [datasets.simulate(truth, compute=range(0, 3001, 100), rng=seed) for seed in range(3)]
+    known, unknown = [fit_trace(run) for run in whole], [fit_trace(run) for run in early]
+    assert all(fit.verdict == "ceiling-not-identified" for fit in unknown)
+    alone, both = seed_spread({"whole": known}), seed_spread({"whole": known, "early": unknown})
+    assert (both.sd, both.confidence_interval, both.recipes) == (alone.sd, alone.confidence_interval, ("whole",))
+    with pytest.raises(FitError, match="no recipe has two seeds whose A is known"):
+        seed_spread({"early": unknown})
+    assert compare({"a": unknown, "b": known[0]}).spread is None

@@ -28,7 +28,7 @@ from rlscaling.matches import Match, crossover, match, multiplier, probability_a
 from rlscaling.pairs import Differences, PairVerdict, differences, probability_best
 from rlscaling.results import SigmoidFit
 from rlscaling.rivals import NO_CURVE, Of, Rival, make_rivals, scale_of
-from rlscaling.seeds import SeedSpread, spread_of
+from rlscaling.seeds import SeedSpread, comparable_seeds, spread_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -366,21 +366,12 @@ def _keys(runs: Cohort) -> tuple[tuple[int, ...], ...]:
 
 
 def _spread(runs: Cohort, params: Array, draws: Array) -> SeedSpread | None:
-    """Return the spread between seeds at the R0 of the comparison, or None where no recipe has two."""
-    names: list[str] = []
-    index: list[int] = []
-    group: list[int] = []
-    several = [name for name, seeds in runs.recipes.items() if len(seeds) > 1]
-    if not several:
+    """Return the spread between seeds at the R0 of the comparison, or None where no recipe has two that tell it."""
+    known = comparable_seeds(runs.recipes)
+    if not known:
         return None
-    start = 0
-    for name, seeds in runs.recipes.items():
-        if len(seeds) > 1:
-            names += [fit.name or f"{name}-{j + 1}" for j, fit in enumerate(seeds)]
-            index += range(start, start + len(seeds))
-            group += [several.index(name)] * len(seeds)
-        start += len(seeds)
-    rows = np.array(index)
+    first = dict(zip(runs.recipes, np.cumsum([0, *map(len, runs.recipes.values())]), strict=False))
+    rows = np.array([first[name] + j for name, index in known.items() for j in index])
+    names = tuple(runs.recipes[name][j].name or f"{name}-{j + 1}" for name, index in known.items() for j in index)
     low, high = np.quantile(draws[rows][:, :, 0], [0.1587, 0.8413], axis=1)
-    errors = np.maximum(0.5 * (high - low), 1e-9)
-    return spread_of(tuple(names), params[rows][:, 0], errors, tuple(group), tuple(several))
+    return spread_of(known, names, params[rows][:, 0], 0.5 * (high - low))

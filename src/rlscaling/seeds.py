@@ -20,7 +20,7 @@ from rlscaling.curves import Array
 from rlscaling.errors import FitError
 from rlscaling.format import html_table, number, plus_minus, text_table
 from rlscaling.results import SigmoidFit, finite
-from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.verdict import HALF_WIDTHS, MIN_POINTS_FOR_INTERVAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +121,8 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
     Parameters
     ----------
     recipes : mapping of str to sequence of SigmoidFit
-        The fits of each recipe's seeds. Recipes with one seed are left out.
+        The fits of each recipe's seeds. Seeds whose ``A`` is not known to ±0.10 are left out, and recipes with fewer
+        than two others.
 
     Returns
     -------
@@ -130,7 +131,7 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
     Raises
     ------
     FitError
-        When no recipe has two seeds with an interval.
+        When no recipe has two such seeds, or a seed has no interval.
 
     Examples
     --------
@@ -142,36 +143,49 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
     >>> spread.dof, spread.confidence_interval[0] < 0.005
     (2, True)
     """
-    names, values, errors, group = [], [], [], []
-    kept = [name for name, fits in recipes.items() if len(fits) > 1]
-    for k, name in enumerate(kept):
-        for j, fit in enumerate(recipes[name]):
-            if fit.robust_error is None:
+    for name, fits in recipes.items():
+        for j, fit in enumerate(fits):
+            if len(fits) > 1 and fit.robust_error is None:
                 raise FitError(
                     f"{name}, seed {j + 1}: {fit.n_points} fitted points are too few for an interval "
                     f"({MIN_POINTS_FOR_INTERVAL} needed); leave it out, or evaluate more often"
                 )
-            names.append(fit.name or f"{name}-{j + 1}")
-            values.append(fit.A)
-            errors.append(max(fit.robust_error["A"], 1e-9))
-            group.append(k)
-    if not kept:
+    known = comparable_seeds(recipes)
+    if not known:
         raise FitError(
-            "no recipe has two seeds, so nothing is known about the spread between seeds; give a list of fits"
+            "no recipe has two seeds whose A is known to ±0.10, so nothing is known about the spread between seeds; "
+            "give a list of fits, or run on"
         )
-    return spread_of(tuple(names), np.array(values), np.array(errors), tuple(group), tuple(kept))
+    fits = [recipes[name][j] for name, index in known.items() for j in index]
+    return spread_of(
+        known,
+        tuple(recipes[name][j].name or f"{name}-{j + 1}" for name, index in known.items() for j in index),
+        np.array([fit.A for fit in fits]),
+        np.array([fit.robust_error["A"] for fit in fits if fit.robust_error is not None]),
+    )
+
+
+def comparable_seeds(recipes: Mapping[str, Sequence[SigmoidFit]]) -> dict[str, list[int]]:
+    """Return which seeds of each recipe tell of the spread: those whose ``A`` is known to ±0.10, two or more of them.
+
+    A ceiling that is not identified lies anywhere up to its bound: two of them differ by what was not seen.
+    """
+    known = {name: [j for j, fit in enumerate(fits) if fit.verdict in HALF_WIDTHS] for name, fits in recipes.items()}
+    return {name: index for name, index in known.items() if len(index) > 1}
 
 
 def spread_of(
-    names: tuple[str, ...], values: Array, errors: Array, recipe: tuple[int, ...], recipes: tuple[str, ...]
+    recipes: Mapping[str, Sequence[int]], names: tuple[str, ...], values: Array, errors: Array
 ) -> SeedSpread:
-    """Return the spread from each seed's ``A`` and its error."""
+    """Return the spread from each seed's ``A`` and its error, one recipe's seeds after the other's."""
+    recipe = tuple(k for k, index in enumerate(recipes.values()) for _ in index)
+    errors = np.maximum(errors, 1e-9)
     groups = _groups(values, errors, recipe)
     dof = len(values) - len(recipes)
     tail = 0.5 * (1.0 - LEVEL)
     targets = np.array([float(dof), chdtri(dof, tail), chdtri(dof, 1.0 - tail)])  # large Q: small spread
     sd, low, high = np.sqrt(_tau2(groups, targets)).tolist()
-    return SeedSpread(sd, (low, high), dof, names, values, errors, recipe, recipes)
+    return SeedSpread(sd, (low, high), dof, names, values, errors, recipe, tuple(recipes))
 
 
 def _groups(values: Array, errors: Array, recipe: Sequence[int]) -> list[tuple[Array, Array]]:

@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rlscaling import datasets as datasets
+    from rlscaling.backtesting import Backtest as Backtest
+    from rlscaling.backtesting import backtest as backtest
     from rlscaling.bootstrapping import bootstrap as bootstrap
     from rlscaling.comparison import Comparison as Comparison
     from rlscaling.comparison import compare as compare
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from rlscaling.plot import plot_loo as plot_loo
     from rlscaling.plot import plot_runs as plot_runs
     from rlscaling.plot import plot_trace as plot_trace
+    from rlscaling.priors import Prior as Prior
+    from rlscaling.priors import learn_prior as learn_prior
     from rlscaling.readers import read_trace as read_trace
     from rlscaling.readers import read_traces as read_traces
     from rlscaling.readers import write_traces as write_traces
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from rlscaling.trace import write_trace as write_trace
 
 _PUBLIC = {
+    "backtesting": ("Backtest", "backtest"),
     "bootstrapping": ("bootstrap",),
     "comparison": ("Comparison", "compare"),
     "datasets": ("simulate",),
@@ -80,6 +85,7 @@ _PUBLIC = {
         "plot_runs",
         "plot_trace",
     ),
+    "priors": ("Prior", "learn_prior"),
     "readers": ("read_trace", "read_traces", "write_traces"),
     "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
     "saved": ("load_fit", "save_fit"),

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rlscaling.averaging import average_forecast
 from rlscaling.bootstrapping import RngLike, bootstrap
 from rlscaling.curves import Array, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError, RLScalingError
-from rlscaling.fit import fit_trace, refit
+from rlscaling.fit import fit_trace, model_of, refit
 from rlscaling.format import interval, number, text_table
 from rlscaling.intervals import Bootstrap, Forecast, Reach
 from rlscaling.printing import unit_text
+from rlscaling.priors import Prior
 from rlscaling.results import SigmoidFit, Verdict
 from rlscaling.trace import Trace, as_floats
 
@@ -25,13 +27,16 @@ DEFAULT_COMPUTE = 100_000.0  # GPU-hours
 CUTOFFS = (0.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0)
 CUTOFF_MOVE = 0.02  # of A: a larger move between cutoffs is worth a warning
 SUPPORTED_BEYOND = 2.0
+MEASURED_BEYOND = 4.0  # of method="auto": benchmarks/forecast.py
 
 
 def extrapolate(
     fit: SigmoidFit,
     compute: ArrayLike | None = None,
     *,
+    method: str = "sigmoid",
     bootstrap: Bootstrap | None = None,
+    prior: Prior | None = None,
     rng: RngLike = None,
 ) -> Forecast:
     """Forecast the pass rate at one or more budgets, with intervals.
@@ -42,10 +47,16 @@ def extrapolate(
         The fit.
     compute : float or array-like of shape (n,), optional
         Budgets, in the fit's unit. Default 100,000 GPU-hours; other units have no default.
+    method : {"sigmoid", "auto"}
+        ``sigmoid``: the least-squares curve and its replicates. ``auto``: the median and the spread of a posterior that
+        averages two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where they
+        leave the curve: nearer on real curves, above all early (benchmarks/forecast.py).
     bootstrap : Bootstrap, optional
-        Replicates to use; None runs the default ones.
+        Replicates to use with ``sigmoid``; None runs the default ones.
+    prior : Prior, optional
+        For ``auto``; `learn_prior` gives that of your own runs.
     rng : int, Generator, SeedSequence or None
-        Seed of the default bootstrap.
+        Seed of the draws.
 
     Returns
     -------
@@ -54,12 +65,13 @@ def extrapolate(
     Raises
     ------
     FitError
-        For a budget that is not a positive number, or with fewer than 7 fitted points.
+        For a budget that is not a positive number, or with fewer than 7 fitted points (5 with ``auto``).
 
     Notes
     -----
     When the ceiling is not identified a number is given only to twice the data (``supported``); the interval stands
-    at any budget and is as wide as the data are silent. A 3k-hour run says nothing about 100k.
+    at any budget and is as wide as the data are silent. A 3k-hour run says nothing about 100k. With ``auto`` a number
+    is given to four times the data, as far as it has been measured.
 
     Examples
     --------
@@ -71,6 +83,16 @@ def extrapolate(
     if not isinstance(fit, SigmoidFit):
         raise FitError(f"extrapolate takes a SigmoidFit, not {type(fit).__name__}; fit first")
     budgets = check_budgets(fit, compute)
+    if method == "auto":
+        if bootstrap is not None:
+            raise FitError('bootstrap= holds replicates of the sigmoid; drop it, or use method="sigmoid"')
+        supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, MEASURED_BEYOND)
+        note = () if supported.all() else (_unsupported_note(fit.verdict, f"{MEASURED_BEYOND:g} times"),)
+        return average_forecast(fit, budgets, supported, prior=prior, rng=rng, notes=note)
+    if method != "sigmoid":
+        raise FitError(f'method={method!r} is unknown; choose "sigmoid" or "auto"')
+    if prior is not None:
+        raise FitError('prior= is used with method="auto" only; drop it or set the method')
     boot = _bootstrap(fit, bootstrap, rng)
     draws = _curves(boot.distribution, budgets)
     with_seeds = boot.distribution.copy()
@@ -82,9 +104,16 @@ def extrapolate(
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
-        confidence_level=boot.confidence_level,
-        seed=boot.seed, notes=tuple(notes),
+        confidence_level=boot.confidence_level, seed=boot.seed, notes=tuple(notes),
+        evaluations=draws + evaluation_noise(fit, boot),
     )  # fmt: skip
+
+
+def evaluation_noise(fit: SigmoidFit, boot: Bootstrap) -> Array:
+    """Return the noise of one evaluation in each replicate, shape (n_resamples, 1)."""
+    rng = np.random.default_rng(np.random.SeedSequence(boot.seed, spawn_key=(2,)))
+    rho, sd = model_of(fit).noise.draw(rng, boot.n_resamples)
+    return np.asarray((sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None])
 
 
 def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike) -> Bootstrap:
@@ -119,16 +148,16 @@ def _curves(draws: Array, budgets: Array) -> Array:
     return sigmoid(budgets[None, :], A, B, C_mid, R0)
 
 
-def supported_beyond(verdict: Verdict) -> float:
-    """Return up to how many times the compute so far a number may be given."""
+def supported_beyond(verdict: Verdict, measured: float = SUPPORTED_BEYOND) -> float:
+    """Return up to how many times the compute so far a number may be given; ``measured`` where A is not identified."""
     if verdict in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT):
         return 1.0
-    return SUPPORTED_BEYOND if verdict is Verdict.NOT_IDENTIFIED else np.inf
+    return measured if verdict is Verdict.NOT_IDENTIFIED else np.inf
 
 
-def _unsupported_note(verdict: Verdict) -> str:
+def _unsupported_note(verdict: Verdict, measured: str = "twice") -> str:
     if verdict is Verdict.NOT_IDENTIFIED:
-        return "beyond twice the data only the interval is given: the ceiling is not identified"
+        return f"beyond {measured} the data only the interval is given: the ceiling is not identified"
     return f"beyond the data no number is given: the verdict is {verdict}"
 
 

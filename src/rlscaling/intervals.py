@@ -182,6 +182,10 @@ class Forecast:
     supported : boolean array of shape (n,)
         False where the data cannot carry a number: beyond twice the data when the ceiling is not identified, and
         anywhere beyond the data when the run is flat, falling or a misfit. The interval stands either way.
+    evaluations : array of shape (n_resamples, n)
+        One evaluation at each budget: the draw with the noise of an evaluation.
+    method : str
+        ``sigmoid`` or ``auto``; with ``auto`` the pass rate is the median of the draws.
     """
 
     fit: SigmoidFit
@@ -192,7 +196,9 @@ class Forecast:
     supported: Mask
     confidence_level: float
     seed: int
+    evaluations: Array
     notes: tuple[str, ...] = ()
+    method: str = "sigmoid"
 
     @property
     def verdict(self) -> Verdict:
@@ -215,6 +221,11 @@ class Forecast:
         wider = percentile_interval(self.distribution_new_run, self.confidence_level)
         return _hull(self.confidence_interval, wider)
 
+    @cached_property
+    def prediction_interval(self) -> Array:
+        """Interval of one evaluation of this run at each budget, shape (n, 2): where a point of the log will lie."""
+        return percentile_interval(self.evaluations, self.confidence_level)
+
     def at_level(self, confidence_level: float) -> Self:
         """Return the same forecast at another confidence level, without resampling."""
         return replace(self, confidence_level=check_level(confidence_level))
@@ -233,6 +244,8 @@ class Forecast:
                 "ci_high": self.confidence_interval[:, 1],
                 "ci_new_run_low": new[:, 0],
                 "ci_new_run_high": new[:, 1],
+                "prediction_low": self.prediction_interval[:, 0],
+                "prediction_high": self.prediction_interval[:, 1],
                 "supported": self.supported,
             }
         )
@@ -245,6 +258,7 @@ class Forecast:
                 "pass_rate": finite(self.pass_rate[i]),
                 "ci": [finite(v) for v in self.confidence_interval[i]],
                 "ci_new_run": [finite(v) for v in self.confidence_interval_new_run[i]],
+                "prediction": [finite(v) for v in self.prediction_interval[i]],
                 "beyond": finite(self.beyond[i]),
                 "supported": bool(self.supported[i]),
             }

@@ -48,7 +48,7 @@ class Reading:
     @functools.cached_property
     def files(self) -> list[dict[str, Any]]:
         """The inputs, by name, size and hash."""
-        return fingerprints(self.log.files)
+        return fingerprints(self.log.files, self.log.content, hashed=self.options.receipt)
 
     @functools.cached_property
     def values(self) -> dict[str, FloatArray]:

@@ -150,7 +150,7 @@ def identical_inputs(receipts: Sequence[tuple[str, Mapping[str, Any]]]) -> Itera
     """Yield a finding for every run whose input is, byte for byte, that of an earlier one under another name."""
     seen: dict[tuple[str, str, str], str] = {}
     for run, receipt in receipts:
-        files = sorted((file["sha256"], file["name"]) for file in receipt.get("files", ()))
+        files = sorted((str(file["sha256"]), file["name"]) for file in receipt.get("files", ()))
         if not files:
             continue
         key = ("+".join(digest for digest, _ in files), str(receipt.get("run")), str(receipt.get("domain")))

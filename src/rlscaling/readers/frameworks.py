@@ -105,9 +105,6 @@ VERL = Framework(
         ("truncation_rate", r"response_length/clip_ratio"),
         ("mean_length", r"response_length/mean"),
         ("entropy", r"actor/entropy(_loss)?"),
-        ("reward_mean", r"critic/score/mean"),
-        ("clip_fraction", r"actor/pg_clipfrac"),
-        ("grad_norm", r"actor/grad_norm"),
         ("epoch", r"training/epoch"),
     ),
 )
@@ -332,12 +329,17 @@ def _framework_of(names: tuple[str, ...]) -> Framework | None:
 
 def find(patterns: Iterable[str], keys: Iterable[str]) -> str | None:
     """Return the first key that the first matching pattern matches, or None."""
-    names = list(keys)
-    return next((key for pattern in patterns for key in names if re.fullmatch(pattern, key)), None)
+    found = find_all(patterns, keys)
+    return found[0] if found else None
 
 
 def find_all(patterns: Iterable[str], keys: Iterable[str]) -> list[str]:
     """Return every key that a pattern matches, in the order of the patterns."""
-    names = list(keys)
-    found = [key for pattern in patterns for key in names if re.fullmatch(pattern, key)]
-    return list(dict.fromkeys(found))
+    return list(_find_all(tuple(patterns), tuple(keys)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_all(patterns: tuple[str, ...], keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Match once for all logs of one kind: those of a batch have the same keys."""
+    found = [key for pattern in patterns for key in keys if re.fullmatch(pattern, key)]
+    return tuple(dict.fromkeys(found))

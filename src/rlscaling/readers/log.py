@@ -41,6 +41,8 @@ class Log:
         Name of the run, where the source holds several or tells it.
     files
         What was read.
+    content
+        The bytes of the file, where there is one and it is at hand.
     config
         The run's configuration, where the logger keeps it; nested keys are joined by dots.
     domains
@@ -56,6 +58,7 @@ class Log:
     load: Callable[[Sequence[str]], dict[str, FloatArray]]
     run: str = ""
     files: tuple[Path, ...] = ()
+    content: bytes | None = None
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     domains: Sequence[str | None] | None = None
     notes: tuple[str, ...] = ()

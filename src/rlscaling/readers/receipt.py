@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ class Receipt:
     run, domain
         Which run and evaluation set of the source.
     files : list of dict
-        Name, size in bytes and SHA-256 of every input.
+        Name, size in bytes and SHA-256 of every input; the hash is taken by ``rlscaling ingest`` and ``doctor`` only.
     columns : dict of str to str
         Role -> the key that fills it: ``pass_rate``, ``step``, ``seconds``, ``tokens`` ...
     rows_read, rows_kept : int
@@ -54,28 +54,38 @@ class Receipt:
 
     def copy(self) -> Receipt:
         """Return a receipt that can be filled on without touching this one."""
-        return Receipt(**{
-            field.name: value.copy() if hasattr(value := getattr(self, field.name), "copy") else value
-            for field in dataclasses.fields(self)
-        })  # fmt: skip
+        return Receipt(**self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as JSON-ready values."""
-        return dataclasses.asdict(self)
+        return {name: value.copy() if hasattr(value, "copy") else value for name, value in vars(self).items()}
 
 
-def fingerprints(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return name, size and SHA-256 of some files; a folder stands for the files in it."""
-    found = []
-    for path in files:
-        inside = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        for file in inside:
-            digest = hashlib.sha256()
-            with file.open("rb") as stream:
-                while chunk := stream.read(CHUNK):
-                    digest.update(chunk)
-            found.append({"name": file.name, "bytes": file.stat().st_size, "sha256": digest.hexdigest()})
-    return found
+def fingerprints(files: Sequence[Path], content: bytes | None = None, *, hashed: bool = True) -> list[dict[str, Any]]:
+    """Return name, size and SHA-256 of some files; a folder stands for the files in it.
+
+    ``content`` is that of the only file, where it has been read already. Without ``hashed`` the SHA-256 is left out.
+    """
+    if content is not None and len(files) == 1:
+        digest = hashlib.sha256(content).hexdigest() if hashed else None
+        return [{"name": files[0].name, "bytes": len(content), "sha256": digest}]
+    inside = [
+        file
+        for path in files
+        for file in (sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path])
+    ]
+    return [
+        {"name": file.name, "bytes": file.stat().st_size, "sha256": _sha256(file) if hashed else None}
+        for file in inside
+    ]
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def receipt_lines(receipt: Mapping[str, Any]) -> list[str]:
@@ -83,7 +93,7 @@ def receipt_lines(receipt: Mapping[str, Any]) -> list[str]:
     kind = " of ".join(filter(None, (receipt["reader"], receipt["framework"])))
     lines = [f"read as: {kind or 'a table'}"]
     lines += [
-        f"input: {file['name']} ({file['bytes']:,} bytes, sha256 {file['sha256'][:12]})"
+        f"input: {file['name']} ({file['bytes']:,} bytes, sha256 {(file['sha256'] or 'not taken')[:12]})"
         for file in receipt["files"][:8]
     ]
     if len(receipt["files"]) > 8:

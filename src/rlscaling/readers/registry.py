@@ -105,7 +105,7 @@ def _reader_of(file: Path) -> tuple[Reader, bytes]:
         data = b"" if file.is_dir() else file.read_bytes()
     except OSError as error:
         raise TraceError(f"cannot read {file}: {error.strerror}; check its permissions") from None
-    if not file.is_dir() and not data.strip():
+    if not file.is_dir() and (not data or data.isspace()):
         raise TraceError(f"{file.name} is empty; give a file with evaluations")
     return next(reader for reader in READERS if reader.matches(file, data)), data
 

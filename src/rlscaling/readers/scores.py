@@ -11,7 +11,7 @@ import numpy as np
 from rlscaling.errors import TraceError
 
 from .columns import NOT_A_PASS_RATE, PASS_RATE_NAMES
-from .frameworks import UNKNOWN, Framework
+from .frameworks import UNKNOWN, Framework, find_all
 from .log import Log
 from .options import ReadOptions
 from .receipt import Receipt
@@ -83,7 +83,7 @@ def _plainest(log: Log, framework: Framework, options: ReadOptions, receipt: Rec
 def _ranks(log: Log, framework: Framework) -> list[list[str]]:
     """Return the metrics that each rank of names matches, most plainly named first."""
     if framework is not UNKNOWN:
-        return [[key for key in log.keys if re.fullmatch(pattern, key)] for pattern in framework.scores]
+        return [find_all([pattern], log.keys) for pattern in framework.scores]
     usable = [key for key in log.keys if not key.startswith("_") and not re.search(NOT_A_PASS_RATE, key.lower())]
     return [[key for key in usable if re.search(pattern, key.lower())] for pattern in PASS_RATE_NAMES]
 

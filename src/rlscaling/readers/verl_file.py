@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import dataclasses
 import json
 import re
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from .options import ReadOptions
 
 NAME = "verl file logger"
 START = re.compile(rb'\s*\{\s*"step"\s*:\s*-?\d+\s*,\s*"data"\s*:\s*\{')
-SCORED = re.compile(rb'"(?:val|test|eval)')
-SAMPLED = 32  # lines from whose keys the others' are known; lines with an evaluation are all looked at
+SCORED = b'"val-'
+SAMPLED = 3  # lines from whose metrics those of the others are known, of training and of evaluation each
 
 LIKELY = (
     *VERL.scores, *VERL.step, *VERL.seconds, *VERL.testing, *VERL.tokens, *VERL.rate,
@@ -36,23 +36,29 @@ def matches(path: Path, data: bytes) -> bool:
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the file."""
+    content = data
     data, notes = whole_lines(data, path.name)
     try:
         keys = _keys(data)
-        columns = _Columns(data, keys)
+        columns = _Columns(path, data, keys)
         n_rows = len(columns.load([STEP])[STEP])
     except ValueError:  # a broken line, a NaN, a number as text: slower, and line by line
-        return [_line_by_line(path, data, notes)]
-    return [Log(path.name, NAME, n_rows, (STEP, *keys), columns.load, run=path.stem, files=(path,), notes=notes)]
+        return [dataclasses.replace(_line_by_line(path, data, notes), content=content)]
+    return [
+        Log(
+            path.name, NAME, n_rows, (STEP, *keys), columns.load, run=path.stem, files=(path,), content=content,
+            notes=notes,
+        )
+    ]  # fmt: skip
 
 
 def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:
     """Return the lines without a last one that a kill cut short, and a note on it."""
-    head, newline, tail = data.rpartition(b"\n")
-    if not tail.strip() or parsed(tail) is not None:
+    end = data.rfind(b"\n") + 1
+    tail = data[end:]
+    if not tail or tail.isspace() or parsed(tail) is not None:
         return data, ()
-    note = f"The last line of {source} was cut short ({len(tail)} bytes) and was left out."
-    return head + newline, (note,)
+    return data[:end], (f"The last line of {source} was cut short ({len(tail)} bytes) and was left out.",)
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:
@@ -65,38 +71,39 @@ def parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _keys(data: bytes) -> tuple[str, ...]:
-    """Return the metrics of the first lines, of the last, and of every line with an evaluation."""
+    """Return the metrics of the first lines and of the last ones, of training and of evaluation."""
     seen: dict[str, None] = {}
-    ends, start = 0, 0
-    while start < len(data) and ends < SAMPLED:
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        _note_keys(data[start:end], seen)
-        start, ends = end + 1, ends + 1
-    while start < len(data):
-        found = SCORED.search(data, start)
-        if found is None:
-            break
-        begin = data.rfind(b"\n", 0, found.start()) + 1
-        end = data.find(b"\n", found.end())
-        end = len(data) if end < 0 else end
-        _note_keys(data[begin:end], seen)
-        start = end + 1
-    _note_keys(data.rstrip(b"\n").rpartition(b"\n")[2], seen)
+    at = 0
+    for _ in range(SAMPLED):
+        at = _line(data, at, seen)
+    for _ in range(SAMPLED):
+        scored = data.find(SCORED, at)
+        at = _line(data, scored, seen) if scored >= 0 else len(data)
+    for last in (data.rfind(SCORED), data.rfind(b"\n", 0, len(data) - 1) + 1):
+        _line(data, last, seen)
     return tuple(seen)
 
 
-def _note_keys(line: bytes, seen: dict[str, None]) -> None:
-    if line.strip():
+def _line(data: bytes, at: int, seen: dict[str, None]) -> int:
+    """Note the metrics of the line around a place, and return where the next one begins."""
+    if not 0 <= at < len(data):
+        return len(data)
+    begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+    end = len(data) if end < 0 else end
+    line = data[begin:end]
+    if line and not line.isspace():
         row = json.loads(line)
-        seen.update(dict.fromkeys(key for key, value in row["data"].items() if isinstance(value, int | float)))
+        if not isinstance(row, dict) or not isinstance(row.get("data"), dict):
+            raise ValueError("no object of step and data")
+        seen.update(dict.fromkeys(row["data"]))
+    return end + 1
 
 
 class _Columns:
     """Columns of the file, those likely to be asked for parsed in one go."""
 
-    def __init__(self, data: bytes, keys: Sequence[str]) -> None:
-        self.data = data
+    def __init__(self, path: Path, data: bytes, keys: tuple[str, ...]) -> None:
+        self.path, self.data = path, data
         self.loaded: dict[str, FloatArray] = {}
         self.likely = find_all(LIKELY, keys)
 
@@ -104,7 +111,12 @@ class _Columns:
         missing = [key for key in wanted if key not in self.loaded]
         if missing:
             fields = list(dict.fromkeys([*missing, *([] if self.loaded else self.likely)]))
-            self.loaded |= self._parse([key for key in fields if key != STEP])
+            try:
+                self.loaded |= self._parse([key for key in fields if key != STEP])
+            except ValueError:
+                if not self.loaded:
+                    raise
+                self.loaded |= _line_by_line(self.path, self.data, ()).load(missing)  # text among the numbers
         return {key: self.loaded[key] for key in wanted}
 
     def _parse(self, keys: Sequence[str]) -> dict[str, FloatArray]:
@@ -116,7 +128,7 @@ class _Columns:
         parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False)
         read = pj.ReadOptions(use_threads=False, block_size=1 << 22)
         try:
-            table = pj.read_json(io.BytesIO(self.data), read_options=read, parse_options=parse)
+            table = pj.read_json(pa.BufferReader(self.data), read_options=read, parse_options=parse)
         except pa.ArrowException as error:
             raise ValueError(str(error)) from None
         found = {STEP: table["step"]}

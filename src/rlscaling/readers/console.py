@@ -57,10 +57,10 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
         if len(line) > MAX_LINE:
             long += 1
             continue
-        for row in _rows(line, progress):
-            builder.add(row, domain=evaluation_set(row))
         if shown := _PROGRESS.search(line):
             progress = int(shown[1])
+        for row in _rows(line, progress):
+            builder.add(row, domain=evaluation_set(row))
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no metrics that a trainer printed; give its JSON, W&B or TensorBoard log")
     notes = [f"Read from printed lines of {path.name}, rounded as they were printed."]

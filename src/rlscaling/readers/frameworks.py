@@ -86,7 +86,7 @@ class Framework:
 
 VERL = Framework(
     name="verl",
-    marks=(r"val-(core|aux)/.*", r"val/test_score/.*", r"timing(_s|\(s\))?/(step|gen)", r"perf/time_per_step"),
+    marks=(r"val-(core|aux)/.*", r"val/test_score/.*", r"timing(_s|\(s\))/(step|gen)", r"perf/time_per_step"),
     scores=(
         rf"val-core/(?P<domain>.+)/acc/mean{AT}(?P<n>\d+)",
         rf"val-core/(?P<domain>.+)/(score|reward)/mean{AT}(?P<n>\d+)",
@@ -94,7 +94,7 @@ VERL = Framework(
         rf"val-aux/(?P<domain>.+)/(acc|score)/mean{AT}(?P<n>\d+)",
     ),
     training=r"critic/(score|rewards)/mean",
-    step=(r"training/global_step", r"_step"),
+    step=(r"training/global_step", r"_step", r"step"),
     seconds=(r"timing_s/step", r"timing\(s\)/step", r"timing/step", r"perf/time_per_step"),
     testing=(r"timing_s/testing", r"timing\(s\)/testing", r"timing/testing"),
     testing_inside=None,
@@ -185,7 +185,7 @@ OPENRLHF = Framework(
 
 SKYRL = Framework(
     name="SkyRL",
-    marks=(r"eval/.+/avg_score", r"eval/.+/pass_at_\d+", r"trainer/tokens_per_second_per_gpu"),
+    marks=(r"trainer/global_step", r"eval/.+/avg_score", r"eval/.+/pass_at_\d+", r"trainer/tokens_per_second_per_gpu"),
     scores=(r"eval/all/avg_score", r"eval/(?P<domain>.+)/avg_score"),
     training=r"reward/.*",
     step=(r"trainer/global_step", r"_step"),

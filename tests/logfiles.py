@@ -166,7 +166,8 @@ def mlflow_db(folder: Path, rows: Rows) -> Path:
             "CREATE TABLE experiments (experiment_id INTEGER, name TEXT);"
             "CREATE TABLE runs (run_uuid TEXT, name TEXT, lifecycle_stage TEXT);"
             "CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);"
-            "CREATE TABLE metrics (key TEXT, value FLOAT, timestamp BIGINT, run_uuid TEXT, step BIGINT, is_nan INTEGER);"
+            "CREATE TABLE metrics (key TEXT, value FLOAT, timestamp BIGINT, run_uuid TEXT, step BIGINT,"
+            " is_nan BOOLEAN);"
             "INSERT INTO runs VALUES ('u1', 'first', 'active');"
         )
         connection.executemany(

@@ -170,7 +170,10 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
         receipt.columns = {"pass rate": pass_rate_column, "compute": compute_column}
         receipt.drop("without compute or pass rate", read - len(C))
         metadata["receipt"] = receipt.to_dict()
-    return Trace(C, y, compute_unit=unit, name=origin.name, columns=columns, metadata=metadata, notes=tuple(notes))
+    try:
+        return Trace(C, y, compute_unit=unit, name=origin.name, columns=columns, metadata=metadata, notes=tuple(notes))
+    except TraceError as error:  # what its own header says of it
+        raise TraceError(f"{table.source}: {error}") from None
 
 
 def _named(table: Table, name: str, option: str) -> str:

@@ -21,6 +21,8 @@ from rlscaling.errors import TraceError
 SECONDS = 10.0  # for one damaged file; a whole one takes about 10 ms
 MEGABYTES = 500
 ROWS = logfiles.verl_rows(steps=30, every=5)
+TRUE_SCORES = {round(row[logfiles.SCORE], 6) for row in ROWS if logfiles.SCORE in row}
+CHECKSUMMED = ("TensorBoard", "TensorBoard of TF2", "W&B")
 OPTIONS = {"n_gpus": 256, "scale": "auto"}
 
 
@@ -84,8 +86,11 @@ def damaged_file(path: Path) -> Path:
     return max(inside, key=lambda file: (file.stat().st_size, file.name))
 
 
-def check(path: Path, victim: Path) -> str:
-    """Read, and return the refusal or nothing; anything but a `TraceError` that names the source fails."""
+def check(path: Path, victim: Path, scores: set[float] | None = None) -> str:
+    """Read, and return the refusal or nothing; anything but a `TraceError` that names the source fails.
+
+    Where the format has checksums, no score may be read that was not written.
+    """
     began = time.perf_counter()
     refusal = ""
     try:
@@ -99,6 +104,7 @@ def check(path: Path, victim: Path) -> str:
     else:
         assert found
         assert all(np.isfinite(one.pass_rate).all() and np.isfinite(one.compute).all() for one in found.values())
+        assert scores is None or all(set(np.round(one.pass_rate, 6)) <= scores for one in found.values())
     assert time.perf_counter() - began < SECONDS
     return refusal
 
@@ -120,15 +126,14 @@ def run(kind: str, folder: Path, n: int) -> None:
     assert check(path, path) == ""
     whole = damaged_file(path)
     data = whole.read_bytes()
-    before, refused = memory(), 0
+    before = memory()
     for damage in DAMAGES:
         for _ in range(n):
             whole.write_bytes(damage(data, rng))
-            refused += check(path, whole) != ""
+            check(path, whole, TRUE_SCORES if kind in CHECKSUMMED else None)
     whole.write_bytes(b"")
-    check(path, whole)
+    assert check(path, whole) or kind == "MLflow folder"  # there one metric of many is empty
     assert memory() - before < MEGABYTES
-    assert refused or kind == "MLflow folder"  # there one metric of many is damaged
 
 
 @pytest.mark.parametrize("kind", list(WRITERS))

@@ -1,6 +1,6 @@
 """Ingest of 200 MB of verl's file logs: CPU time against a bare read of four columns, memory, ten times the data.
 
-150 files of 600 steps, 75 metrics a line. `rlscaling`'s way finds the metrics, recovers the GPU count, sums GPU-hours,
+150 files of 500 steps, 75 metrics a line. `rlscaling`'s way finds the metrics, recovers the GPU count, sums GPU-hours,
 joins evaluations and hashes the inputs; the bare read is `pyarrow.json` told the four columns by hand.
 
     python benchmarks/ingest.py              # 200 MB and a tenth of it
@@ -19,7 +19,7 @@ from _common import Check, arguments, finish, interleaved, median_ratio, version
 
 SCORE = "val-core/math_dapo/acc/mean@16"
 FOUR = (SCORE, "perf/total_num_tokens", "perf/throughput", "perf/time_per_step")
-STEPS, EVERY, REPEATS = 600, 20, 5
+STEPS, EVERY, REPEATS = 500, 20, 5
 
 
 def write_logs(folder: Path, n_files: int) -> list[Path]:

@@ -15,6 +15,7 @@ from .options import ReadOptions
 from .own import write_traces
 from .paths import expand, find_one, stem, unique_names
 from .registry import READERS, Reader, parts_of, stitched_parts
+from .table import Parts
 
 __all__ = [
     "READERS",
@@ -165,12 +166,14 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     found = {file.resolve(): (path, file) for item in given for path, file in expand(item)}
     names = unique_names(list(found.values()))
     if wanted.stitch:
-        sources = {names[0]: stitched_parts([file for _, file in found.values()], wanted)}
-    else:
-        sources = {name: parts_of(file, wanted) for name, (_, file) in zip(names, found.values(), strict=True)}
-    traces = {}
-    for name, parts in sources.items():
-        for label, build in parts.items():
-            key = f"{name}:{label}" if label else name
-            traces[key] = dataclasses.replace(build(), name=key)
+        return _built(names[0], stitched_parts([file for _, file in found.values()], wanted))
+    traces: dict[str, Trace] = {}
+    for name, (_, file) in zip(names, found.values(), strict=True):
+        traces |= _built(name, parts_of(file, wanted))
     return traces
+
+
+def _built(name: str, parts: Parts) -> dict[str, Trace]:
+    """Return the traces of one source; what was read for them may then go."""
+    keys = {label: f"{name}:{label}" if label else name for label in parts}
+    return {keys[label]: dataclasses.replace(build(), name=keys[label]) for label, build in parts.items()}

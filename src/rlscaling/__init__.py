@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlscaling.backtesting import Backtest as Backtest
     from rlscaling.backtesting import backtest as backtest
     from rlscaling.bootstrapping import bootstrap as bootstrap
+    from rlscaling.callbacks import trace_callback as trace_callback
     from rlscaling.comparison import Comparison as Comparison
     from rlscaling.comparison import compare as compare
     from rlscaling.datasets import simulate as simulate
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     from rlscaling.leaveout import leave_one_out as leave_one_out
     from rlscaling.models import ModelSelection as ModelSelection
     from rlscaling.models import select_model as select_model
+    from rlscaling.monitoring import Alarm as Alarm
+    from rlscaling.monitoring import MonitorReport as MonitorReport
+    from rlscaling.monitoring import monitor as monitor
+    from rlscaling.planning import Plan as Plan
+    from rlscaling.planning import plan as plan
     from rlscaling.plot import plot_comparison as plot_comparison
     from rlscaling.plot import plot_crossover as plot_crossover
     from rlscaling.plot import plot_fit as plot_fit
@@ -67,6 +73,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "backtesting": ("Backtest", "backtest"),
     "bootstrapping": ("bootstrap",),
+    "callbacks": ("trace_callback",),
     "comparison": ("Comparison", "compare"),
     "datasets": ("simulate",),
     "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError"),
@@ -76,6 +83,8 @@ _PUBLIC = {
     "intervals": ("Bootstrap", "Forecast", "Reach"),
     "leaveout": ("LeaveOneOut", "leave_one_out"),
     "models": ("ModelSelection", "select_model"),
+    "monitoring": ("Alarm", "MonitorReport", "monitor"),
+    "planning": ("Plan", "plan"),
     "plot": (
         "plot_comparison",
         "plot_crossover",

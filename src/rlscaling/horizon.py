@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rlscaling.curves import Array, gain_share
@@ -12,9 +14,18 @@ N_DRAWS = 50
 N_GRID = 160
 N_ENDS = 50
 Z95 = 1.96
+Rate = Callable[[Array, Array], Array]
 
 
-def compute_needed(model: FittedModel, draws: Array, half_width: float) -> Array:
+def compute_needed(
+    model: FittedModel,
+    draws: Array,
+    half_width: float,
+    *,
+    rate: Rate | None = None,
+    at: float | None = None,
+    n_ends: int = N_ENDS,
+) -> Array:
     """Return, for each posterior draw, the compute at which the 95 % half-width of ``A`` falls to ``half_width``.
 
     With evaluations every ``step`` of compute the information about ``(A, B, log C_mid, R0)`` after ``C_end`` is
@@ -29,6 +40,13 @@ def compute_needed(model: FittedModel, draws: Array, half_width: float) -> Array
         Parameters ``A, B, C_mid, R0`` of replicates; the first 50 are used.
     half_width : float
         In units of the pass rate.
+    rate : callable, optional
+        Takes the correlation and the innovation sd of each draw; returns how many times the present information a unit
+        of compute would give.
+    at : float, optional
+        The half-width is that of the curve at this compute, instead of ``A``.
+    n_ends : int
+        Run lengths tried, evenly in log compute.
 
     Returns
     -------
@@ -39,10 +57,12 @@ def compute_needed(model: FittedModel, draws: Array, half_width: float) -> Array
     C = model.series.compute
     step = float(np.median(np.diff(C)))
     first, last = max(float(C[0]), step * 0.5), float(C[-1])
-    grid = np.geomspace(first, last * FARTHEST, N_GRID)
-    ends = np.geomspace(last, last * FARTHEST, N_ENDS)
+    grid = np.geomspace(first, last * FARTHEST, max(N_GRID, 2 * n_ends))
+    ends = np.geomspace(last, last * FARTHEST, n_ends)
     rho, sd = model.noise.draw(np.random.default_rng(0), len(draws))
     variance = (sd / (1.0 - rho)) ** 2
+    if rate is not None:
+        variance = variance / rate(rho, sd)
     J = _jacobian(grid, draws)  # (d, grid, 4)
     density = np.einsum("dgi,dgj->dgij", J, J)
     area = 0.5 * (density[:, 1:] + density[:, :-1]) * (np.diff(grid) / step)[None, :, None, None]
@@ -52,7 +72,11 @@ def compute_needed(model: FittedModel, draws: Array, half_width: float) -> Array
     if model.anchor is not None:
         Ja = _jacobian(np.array([model.anchor.compute]), draws)
         at_ends = at_ends + np.einsum("dgi,dgj->dgij", Ja, Ja) / model.anchor.standard_error**2
-    widths = Z95 * np.sqrt(_variance_of_A(at_ends, model))
+    towards = np.zeros((len(draws), 4))
+    towards[:, 0] = 1.0
+    if at is not None:
+        towards = _jacobian(np.array([at]), draws)[:, 0]
+    widths = Z95 * np.sqrt(_variance(at_ends, model, towards))
     enough = widths <= half_width
     index = np.argmax(enough, axis=1)
     return np.where(enough.any(axis=1), ends[index], np.inf)
@@ -68,13 +92,15 @@ def _jacobian(compute: Array, draws: Array) -> Array:
     return np.stack([s, slope * x, -slope * B, 1.0 - s], axis=2)
 
 
-def _variance_of_A(information: Array, model: FittedModel) -> Array:
-    """Return the first diagonal element of the inverse, over the parameters that are estimated."""
+def _variance(information: Array, model: FittedModel, towards: Array) -> Array:
+    """Return the variance of a linear combination ``towards`` (d, 4) of the parameters that are estimated."""
     p = model.problem
     keep = [0, *([1] if p.B_bounds[0] < p.B_bounds[1] else []), 2, *([3] if p.R0 is None else [])]
     M = information[..., keep, :][..., :, keep]
     scale = np.sqrt(np.maximum(np.einsum("...ii->...i", M), 1e-150))
     with np.errstate(all="ignore"):  # a replicate without any rise has no information on C_mid: its width is infinite
         M = M / (scale[..., :, None] * scale[..., None, :]) + 1e-12 * np.eye(len(keep))
-        inverse = np.linalg.inv(np.where(np.isfinite(M), M, 0.0) + 1e-12 * np.eye(len(keep)))[..., 0, 0]
-        return np.asarray(np.nan_to_num(np.maximum(inverse, 0.0) / scale[..., 0] ** 2, nan=np.inf))
+        inverse = np.linalg.inv(np.where(np.isfinite(M), M, 0.0) + 1e-12 * np.eye(len(keep)))
+        g = towards[:, None, keep] / scale
+        found = np.einsum("...i,...ij,...j->...", g, inverse, g)
+        return np.asarray(np.nan_to_num(np.maximum(found, 0.0), nan=np.inf))

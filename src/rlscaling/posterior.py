@@ -1,9 +1,9 @@
 """Posterior of a run on a grid: two shapes of curve, correlated noise, and a slow departure from the curve.
 
-``y = R0 (1 - s) + A s + departure + noise``, with ``s`` a sigmoid of ``B log(C / C_mid)``. Given ``B, C_mid``, the shape
-and the noise, ``R0`` and ``A`` are normal; the rest is a grid. The noise is AR(1) over evaluations; the departure is a
-stationary process in log C, an Ornstein-Uhlenbeck process of a given length: where the last evaluations lie off the
-curve, so does the forecast, and comes back slowly.
+``y = R0 (1 - s) + A s + departure + noise``, with ``s`` a sigmoid of ``B log(C / C_mid)``. Given ``B, C_mid``, the
+shape and the noise, ``R0`` and ``A`` are normal; the rest is a grid. The noise is AR(1) over evaluations; the departure
+is a stationary process in log C (Ornstein-Uhlenbeck) of a given length: where the last evaluations lie off the curve,
+so does the forecast, and comes back slowly.
 """
 
 from __future__ import annotations

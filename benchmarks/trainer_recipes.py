@@ -24,7 +24,7 @@ from rlscaling.trainer import make_config
 
 REFERENCE = "scalerl"
 FIVE = (REFERENCE, "loo-8op", "scalerl-lag8")
-THREE = ("loo-dapo", "loo-plan", "loo-savg", "loo-batch", "loo-fp32", "loo-npr", "gspo", "baseline", "grpo")
+THREE = ("loo-dapo", "loo-plan", "loo-savg", "loo-batch", "loo-fp32", "loo-npr", "gspo", "baseline")
 T95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t, two-sided 95 %, by number of pairs
 TARGET = 0.5  # pass rate whose modelled compute the schedules are compared on
 UNSTABLE = {"task": "addition", "lr": 2e-3, "steps": 800}

@@ -49,7 +49,9 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         "--resume", choices=("last", "first", "all"),
         help="which rows count where a resumed run did steps again; all: executed compute (default: last)",
     )  # fmt: skip
-    group.add_argument("--stitch", action="store_true", default=None, help="the paths are pieces of one run")
+    group.add_argument(
+        "--stitch", action="store_true", default=None, help="the paths are pieces of one run (default: no)"
+    )
     group.add_argument(
         "--missing-start", choices=("refuse", "estimate"),
         help="what to do with a log whose first steps are missing (default: refuse)",
@@ -72,7 +74,9 @@ def add_ingest(commands: Any) -> None:
     )  # fmt: skip
     _add_reading(parser)
     group = parser.add_argument_group("output")
-    group.add_argument("-o", "--out", metavar="FILE", help="write the runs with their receipts (.parquet)")
+    group.add_argument(
+        "-o", "--out", metavar="FILE", help="write the runs with their receipts, as .parquet (default: not written)"
+    )
     group.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")
     group.add_argument("--json", action="store_true", help="print one JSON object and nothing else (default: text)")
 

@@ -66,7 +66,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     notes = [f"Read from printed lines of {path.name}, rounded as they were printed."]
     if long:
         notes.append(f"{long} lines of {path.name} are longer than {MAX_LINE:,} characters and were left out.")
-    return [builder.log(run=path.stem, files=(path,), notes=tuple(notes))]
+    return [builder.log(files=(path,), notes=tuple(notes))]
 
 
 def _rows(line: str, progress: int | None) -> Iterator[dict[str, Any]]:

@@ -76,14 +76,14 @@ def parts_of_parquet(path: Path, options: ReadOptions) -> Parts:
 
     try:
         data = pq.ParquetFile(path).read()
-    except (pa.ArrowException, OSError) as error:
+        columns = {name: column.to_pylist() for name, column in zip(data.column_names, data.columns, strict=True)}
+    except (pa.ArrowException, OSError, UnicodeError, OverflowError) as error:
         raise TraceError(
             f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}); save it again"
         ) from None
     twice = sorted({name for name in data.column_names if data.column_names.count(name) > 1})
     if twice:
         raise TraceError(f"{path.name} has more than one column {twice[0]!r}; rename or drop one of them")
-    columns = dict(zip(data.column_names, (column.to_pylist() for column in data.columns), strict=True))
     table = Table(path.name, columns, list(range(1, data.num_rows + 1)))
     header = (data.schema.metadata or {}).get(b"rlscaling")
     if header is None:

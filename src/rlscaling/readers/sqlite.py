@@ -53,7 +53,7 @@ def opened(path: Path) -> Iterator[Rows]:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA query_only = ON")
         yield Rows(connection)
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:
         raise TraceError(f"{path.name} is damaged or of another version ({error}); export the run again") from None
     finally:
         connection.close()

@@ -52,7 +52,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
         _read(file, builder, notes)
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no scalar; {' '.join(notes) or 'give the folder of another run'}")
-    return [builder.log(run=path.name if path.is_dir() else path.parent.name, files=tuple(files), notes=tuple(notes))]
+    return [builder.log(files=tuple(files), notes=tuple(notes))]
 
 
 def _begun(file: Path) -> tuple[int, str]:

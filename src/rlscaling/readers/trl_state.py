@@ -49,8 +49,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     builder = LogBuilder(path.name, NAME)
     for row in history:
         builder.add(row, domain=evaluation_set(row))
-    name = path.parent.parent.name if path.parent.name.startswith("checkpoint-") else path.parent.name
-    return [builder.log(run=name, files=(path,))]
+    return [builder.log(files=(path,))]
 
 
 def evaluation_set(row: dict[str, object]) -> str | None:

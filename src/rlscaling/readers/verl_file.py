@@ -46,7 +46,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
         return [dataclasses.replace(_line_by_line(path, data, notes), content=content)]
     return [
         Log(
-            path.name, NAME, n_rows, (STEP, *keys), columns.load, run=path.stem, files=(path,), content=content,
+            path.name, NAME, n_rows, (STEP, *keys), columns.load, files=(path,), content=content,
             notes=notes,
         )
     ]  # fmt: skip
@@ -149,4 +149,4 @@ def _line_by_line(path: Path, data: bytes, notes: tuple[str, ...]) -> Log:
         raise TraceError(f"{path.name}: no line is an object with step and data; give a log of verl's file logger")
     if broken:
         notes += (f"{broken} lines of {path.name} are no objects of step and data, and were left out.",)
-    return builder.log(run=path.stem, files=(path,), notes=notes)
+    return builder.log(files=(path,), notes=notes)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rlscaling.monitoring import monitor as monitor
     from rlscaling.planning import Plan as Plan
     from rlscaling.planning import plan as plan
+    from rlscaling.plot import plot_backtest as plot_backtest
     from rlscaling.plot import plot_comparison as plot_comparison
     from rlscaling.plot import plot_crossover as plot_crossover
     from rlscaling.plot import plot_fit as plot_fit
@@ -86,6 +87,7 @@ _PUBLIC = {
     "monitoring": ("Alarm", "MonitorReport", "monitor"),
     "planning": ("Plan", "plan"),
     "plot": (
+        "plot_backtest",
         "plot_comparison",
         "plot_crossover",
         "plot_fit",

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from rlscaling.curves import Array, sigmoid
 from rlscaling.errors import FitError
-from rlscaling.fit import model_of
+from rlscaling.fit import fit_trace, model_of
 from rlscaling.format import number
 from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
@@ -21,10 +21,11 @@ from rlscaling.trace import Trace
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
 SEED = 251013788  # fixed, so that a run has one alarm
-N_REPLICATES, N_HEALTHY = 2000, 4000
+N_REPLICATES, N_HEALTHY = 4000, 4000
+SAFE = 0.9
 LEAST_EFFECTIVE = 100  # replicates that must count for the weights to move on
 MOST_SD = 4.0  # of one residual: a single wild evaluation is no departure
-HORIZON = 4.0  # times the fitted compute: how far one fit is watched
+HORIZON = 2.0  # times the fitted compute: how far one fit is watched
 MOST_LATER = 200  # later evaluations; beyond, the fit is to be made anew
 ALLOWANCE = 0.5  # sd per evaluation that the CUSUM forgives
 FALSE_ALARMS = 0.005  # of healthy runs, over the whole horizon
@@ -55,7 +56,7 @@ class MonitorReport:
     compute, z, cusum : arrays of shape (n,)
         Later evaluations: their one-step-ahead residuals in sd, and the larger side of the CUSUM.
     limit : float
-        Of the CUSUM: a healthy run stays below it to four times the fitted compute with probability 0.995.
+        Of the CUSUM: a healthy run stays below it to twice the fitted compute with probability 0.995.
     direction : str
         ``below``, ``above``, or empty without an alarm on the curve.
     """
@@ -119,7 +120,7 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
 
     Each later evaluation is compared with what the replicates of the fit, their AR(1) noise and the evaluations before
     it predict one step ahead. A two-sided CUSUM of these residuals raises the alarm at a limit that 995 of 1,000
-    healthy runs never reach up to four times the fitted compute.
+    healthy runs never reach up to twice the fitted compute.
 
     Parameters
     ----------
@@ -172,33 +173,65 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
     return MonitorReport(fit, C, z, cusum, limit, direction, tuple(alarms), tuple(notes))
 
 
+def reference_fit(trace: Trace, **options: Any) -> SigmoidFit | None:
+    """Return the fit that a running log is watched by: of its beginning, made anew as the run grows by 1.4.
+
+    The beginning ends a factor of the square root of 2 to 2 before the last evaluation, and has 7 fitted points.
+
+    Parameters
+    ----------
+    trace : Trace
+    **options
+        Options of `fit_sigmoid`.
+
+    Returns
+    -------
+    SigmoidFit or None
+        None while the log is too short.
+    """
+    whole = fit_trace(trace, **options)
+    used = trace.compute[whole.data.used]
+    if len(used) < MIN_POINTS_FOR_INTERVAL:
+        return None
+    first, last = float(used[MIN_POINTS_FOR_INTERVAL - 1]), float(used[-1])
+    steps = math.floor(2.0 * math.log2(last / first)) - 1  # half doublings
+    if steps < 0:
+        return None
+    return fit_trace(trace.up_to(first * 2.0 ** (0.5 * steps) * (1.0 + 1e-9)), **options)
+
+
 def _watch(model: FittedModel, C: Array, y: Array) -> tuple[Array, Array, Array, float]:
     """Return residuals, CUSUM, the side it is on, and its limit.
 
     Each residual is the normal score of an evaluation in its one-step-ahead distribution: the mixture, over replicates
-    of the fit with their noise, of a normal around curve plus carried-on noise. The replicates are weighted by how well
+    of the fit, of a normal around curve plus carried-on noise. The replicates are weighted by how well
     they predicted so far, as long as 100 of them count.
     """
     rng = np.random.default_rng(SEED)
     A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).T)
     compute = np.concatenate([model.series.compute[-1:], C])
     off = np.concatenate([model.series.y[-1:], y]) - sigmoid(compute[None, :], A, B, C_mid, R0)
-    rho, innovation = model.noise.draw(rng, N_REPLICATES)
-    marginal = innovation / np.sqrt(1.0 - rho**2)
+    rho, marginal = _noise(model, rng)
     step = float(np.median(np.diff(model.series.compute)))
     log_weight, z = np.zeros(N_REPLICATES), np.empty(len(y))
     for t in range(len(y)):
         carried = rho ** ((compute[t + 1] - compute[t]) / step)
-        score = (off[:, t + 1] - carried * off[:, t]) / (sd := marginal * np.sqrt(1.0 - carried**2))
+        score = (off[:, t + 1] - carried * off[:, t]) / (marginal * math.sqrt(1.0 - carried**2))
         weight = np.exp(log_weight - log_weight.max())
         weight /= weight.sum()
         z[t] = float(ndtri(np.clip(weight @ ndtr(score), ndtr(-MOST_SD), ndtr(MOST_SD))))
-        updated = log_weight - 0.5 * score**2 - np.log(sd)
+        updated = log_weight - 0.5 * score**2
         if _effective(updated) >= LEAST_EFFECTIVE:
             log_weight = updated
     up, down = _cusum(z[None, :])
     n = int(np.clip((HORIZON - 1.0) * model.series.compute[-1] / step, len(y), MOST_LATER))
     return z, np.maximum(up, down)[0], np.where(up >= down, 1.0, -1.0)[0], _limit(n)
+
+
+def _noise(model: FittedModel, rng: np.random.Generator) -> tuple[float, float]:
+    """Return correlation and size of the noise, on the safe side: the 0.9 quantiles of their posterior."""
+    rho, innovation = model.noise.draw(rng, N_REPLICATES)
+    return float(np.quantile(rho, SAFE)), float(np.quantile(innovation / np.sqrt(1.0 - rho**2), SAFE))
 
 
 def _effective(log_weight: Array) -> float:

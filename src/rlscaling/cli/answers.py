@@ -32,6 +32,7 @@ class Request:
     reach: tuple[float, ...] = ()
     cutoffs: bool = False
     scheme: str = "ar1"
+    forecast: str = "sigmoid"
     n_resamples: int = 1000
     confidence_level: float = 0.95
     seed_sd: float = 0.015
@@ -90,9 +91,16 @@ def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:
     return dataclasses.replace(
         asked,
         bootstrap=boot,
-        forecast=extrapolate(fit, budgets, bootstrap=boot) if budgets else None,
+        forecast=_forecast(fit, budgets, request, boot) if budgets else None,
         reach=tuple(compute_to_reach(fit, pass_rate, bootstrap=boot) for pass_rate in request.reach),
     )
+
+
+def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], request: Request, boot: Bootstrap) -> Forecast:
+    if request.forecast == "sigmoid":
+        return extrapolate(fit, budgets, bootstrap=boot)
+    found = extrapolate(fit, budgets, method=request.forecast, rng=request.seed)
+    return found.at_level(request.confidence_level)
 
 
 def _budgets(fit: SigmoidFit, given: tuple[float, ...]) -> tuple[float, ...]:

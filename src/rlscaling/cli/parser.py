@@ -12,7 +12,8 @@ from rlscaling import __version__
 DEFAULT_OUT = "rlscaling-demo"
 UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts", "steps")
 SCALES = ("auto", "fraction", "percent", "pm1", "reward")
-SCHEMES = ("ar1", "residual", "pairs", "block", "binomial")
+SCHEMES = ("ar1", "residual", "pairs", "block", "binomial", "posterior")
+FORECASTS = ("sigmoid", "auto")
 METHODS = ("varpro", "paper-grid")
 OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] ", "kernels": ""}
 """What a command is given before its options, where that is not one or more paths."""
@@ -76,6 +77,7 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
     from .compare_options import add_compare, add_loo
+    from .plan_options import add_planning
     from .log_options import add_doctor, add_ingest
 
     parser = Parser(
@@ -93,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_shared(more, ("--to", "--extrapolate"), to_help)
     add_compare(commands)
     add_loo(commands)
+    add_planning(commands)
     add_ingest(commands)
     add_doctor(commands)
     _add_training(commands)
@@ -259,7 +262,11 @@ def add_reader_options(group: argparse._ArgumentGroup) -> None:
 def _add_interval_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--scheme", choices=SCHEMES, default="ar1",
-        help="how replicates are drawn; only ar1 keeps its confidence level on real runs (default: ar1)",
+        help="how replicates are drawn; of the bootstraps only ar1 keeps its level on real runs (default: ar1)",
+    )  # fmt: skip
+    group.add_argument(
+        "--forecast", choices=FORECASTS, default="sigmoid",
+        help="auto: average over curves, nearer on real runs, above all early (default: sigmoid)",
     )  # fmt: skip
     group.add_argument("--resamples", metavar="N", type=count_from(2), default=1000, help="replicates (default: 1000)")
     group.add_argument(

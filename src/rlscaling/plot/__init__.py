@@ -33,12 +33,14 @@ from .drawing import (
     y_label,
     y_limits,
 )
+from .planning import plot_backtest
 from .view import view, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "plot_backtest",
     "plot_comparison",
     "plot_crossover",
     "plot_fit",

@@ -1,0 +1,119 @@
+"""``rlscaling watch``: fit a log again as rows arrive, and say when the run has left its curve."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rlscaling import __version__
+from rlscaling.errors import RLScalingError
+from rlscaling.fit import fit_trace
+from rlscaling.format import number
+from rlscaling.monitoring import MonitorReport, monitor, reference_fit
+from rlscaling.printing import unit_text
+from rlscaling.results import SigmoidFit
+from rlscaling.trace import Trace
+
+from . import output
+from .answers import SCHEMA_VERSION
+from .commands import REFUSED
+from .inputs import UsageError, find_runs, fit_options
+from .plan import trace_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What one look at a log has found: ``trace``, ``fit``, ``report`` as far as it went; ``waiting`` says why no more."""
+
+    name: str
+    trace: Trace | None = None
+    fit: SigmoidFit | None = None
+    report: MonitorReport | None = None
+    waiting: str = ""
+
+    @property
+    def line(self) -> str:
+        """The state of the run on one line."""
+        state = f"waiting: {self.waiting}" if self.report is None else self.report.headline
+        parts = [f"{self.name}: {state}"]
+        if self.trace is not None:
+            at = f"{number(float(self.trace.compute[-1]))} {unit_text(self.trace.compute_unit)}"
+            parts.append(f"{len(self.trace)} evaluations to {at}, pass rate {self.trace.pass_rate[-1]:.3f}")
+        if self.fit is not None:
+            parts.append(f"{self.fit.verdict}: {self.fit.reason}")
+        return " | ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the look as JSON-ready values."""
+        report = None if self.report is None else self.report.to_dict()
+        out: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "version": __version__, "run": self.name}
+        out |= {"verdict": "waiting" if report is None else report["verdict"], "reason": self.line}
+        out |= {"alarms": [] if report is None else report["alarms"]}
+        if self.trace is not None:
+            out |= {"evaluations": len(self.trace), "compute": float(self.trace.compute[-1])}
+            out |= {"pass_rate": float(self.trace.pass_rate[-1])}
+        if self.fit is not None:
+            out |= {"fit": {"verdict": str(self.fit.verdict), "reason": self.fit.reason, "A": self.fit.A}}
+        return out | {"monitor": report}
+
+
+def watch(args: argparse.Namespace) -> int:
+    """Answer ``rlscaling watch``: once, or until Ctrl-C, which ends it with exit code 0."""
+    options, path = fit_options(args), Path(args.paths[0])
+    live = sys.stdout.isatty() and not args.json and not args.once
+    shown = ""
+    try:
+        while True:
+            found = look(args, options, _idle(path))
+            if args.once or found.line != shown:
+                _show(found, args, live)
+            if args.once:
+                return REFUSED if found.trace is None else 0
+            shown = found.line
+            time.sleep(args.interval)
+    except KeyboardInterrupt:
+        if live:
+            print()
+        return 0
+
+
+def look(args: argparse.Namespace, options: dict[str, Any], idle: float | None = None) -> Look:
+    """Read the log and say how the run stands; what cannot be said yet is waited for."""
+    runs = find_runs(args)
+    if len(runs) > 1:
+        names = ", ".join(run.name for run in runs)
+        raise UsageError(f"{args.paths[0]} holds {len(runs)} runs ({names}); choose one with --run or --domain")
+    found = Look(runs[0].name)
+    try:
+        found = dataclasses.replace(found, trace=(trace := trace_of(runs[0])))
+        found = dataclasses.replace(found, fit=fit_trace(trace, **options))
+        reference = reference_fit(trace, **options)
+        if reference is None:
+            return dataclasses.replace(found, waiting="too few evaluations to watch the run by")
+        return dataclasses.replace(found, report=monitor(trace, reference, idle=idle))
+    except RLScalingError as error:
+        return dataclasses.replace(found, waiting=str(error))
+
+
+def _show(found: Look, args: argparse.Namespace, live: bool) -> None:
+    if args.json and args.once:
+        output.print_json(found.to_dict())
+    elif args.json:
+        print(json.dumps(found.to_dict(), allow_nan=False), flush=True)
+    elif live:
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r{found.line[:width]:{width}}", end="", flush=True)
+    else:
+        print(found.line, flush=True)
+
+
+def _idle(path: Path) -> float | None:
+    """Return the seconds since a file of the run was written, or None where there is none yet."""
+    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path] if path.is_file() else []
+    return time.time() - max(file.stat().st_mtime for file in files) if files else None

@@ -23,7 +23,8 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
     budgets = None if args.budgets is None and not forecast_first else tuple(args.budgets or ())
     request = Request(
         options=fit_options(args), compute_unit=args.compute_unit, budgets=budgets, reach=tuple(args.reach),
-        cutoffs=args.cutoffs, scheme=args.scheme, forecast=args.forecast, n_resamples=args.resamples, confidence_level=args.confidence_level,
+        cutoffs=args.cutoffs, scheme=args.scheme, forecast=args.forecast,
+        n_resamples=args.resamples, confidence_level=args.confidence_level,
         seed_sd=args.seed_sd, seed=args.seed, n_jobs=args.jobs,
     )  # fmt: skip
     check_plot(args.plot, args.overwrite)

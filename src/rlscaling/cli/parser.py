@@ -77,8 +77,8 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
     from .compare_options import add_compare, add_loo
-    from .plan_options import add_planning
     from .log_options import add_doctor, add_ingest
+    from .plan_options import add_planning
 
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,

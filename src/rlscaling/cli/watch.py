@@ -29,7 +29,7 @@ from .plan import trace_of
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """What one look at a log has found: ``trace``, ``fit``, ``report`` as far as it went; ``waiting`` says why no more."""
+    """What one look at a log has found, as far as it went; ``waiting`` says why no further."""
 
     name: str
     trace: Trace | None = None

@@ -64,8 +64,17 @@ def full(session: nox.Session) -> None:
     """Everything long: the slow tests, CUDA 12, then all tests on the lowest versions we promise."""
     install(session, "test")
     session.run("python", "-m", "pytest", "-q", "-n", "auto", "-m", "not gpu")
+    session.notify("logs")
     session.notify("cuda12")
     session.notify("lowest")
+
+
+@nox.session
+def logs(session: nox.Session) -> None:
+    """Logs written by the real packages, and the Trainer's callback."""
+    install(session, "test,logs")
+    files = ("tests/test_logs_real.py", "tests/test_callbacks.py")
+    session.run("python", "-m", "pytest", "-q", "-m", "", "-o", "filterwarnings=default", *files)
 
 
 @nox.session

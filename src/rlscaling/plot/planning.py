@@ -63,5 +63,5 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     axis.finish(ax, trace.compute_unit)
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
     ax.set_title(literal("\n".join(textwrap.wrap(found.headline, 85))), loc="left", fontsize=10)
-    ax.legend(loc="lower right", fontsize=8, title=literal(f"{trace.name}: {model.replace('_', ' ')}"))
+    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('_', ' ')}"))
     return ax

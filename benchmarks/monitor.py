@@ -1,0 +1,73 @@
+"""How often does a monitor cry wolf, and how soon does it notice?
+
+    python benchmarks/monitor.py [--runs 300] [--json out.json]
+
+Healthy runs of three rows of Table 1 with three kinds of noise, fitted to 1.5 or 3 C_mid and run on to twice that:
+alarms among them (at most 1 in 100 is the promise). The same runs with a planted change half-way through: the
+pass rate declines by 0.005 or 0.01 an evaluation, or drops by 0.05 at once: evaluations until the alarm.
+"""
+
+from __future__ import annotations
+
+import _common  # isort: skip  (before numpy: one thread)
+
+import time
+
+import numpy as np
+
+from _common import SEED, Check
+from rlscaling import Trace, fit_trace, monitor
+from rlscaling.monitoring import NO_CURVE
+from simulation import ROWS, draw, evaluations, truth
+
+NOISES = ((0.3, 0.003), (0.6, 0.006), (0.8, 0.010))
+SEEN = (1.5, 3.0)  # of C_mid
+CHANGES = {"declines by 0.005": 0.005, "declines by 0.01": 0.01, "drops by 0.05": None}
+MOST = 300  # evaluations of a run
+
+
+def one(k: int) -> tuple[bool, dict[str, float]] | None:
+    """Return whether a healthy run raises an alarm, and the delay of each planted change, in evaluations."""
+    row, (rho, sd), seen = tuple(ROWS)[k % 3], NOISES[k // 3 % 3], SEEN[k // 9 % 2]
+    params, rng = truth(row), np.random.default_rng([SEED, 3, k])
+    C = evaluations(2.0 * seen * params[2])
+    C = C[:: len(C) // (MOST // 2)] if len(C) > MOST else C
+    y = draw(params, C, rho, sd, rng)
+    try:
+        fit = fit_trace(Trace(C, y), max_compute=seen * params[2])
+    except ValueError:
+        return None
+    if fit.verdict in NO_CURVE or fit.n_points < 7:
+        return None
+    start = int(np.searchsorted(C, 1.5 * fit.compute_range[1]))
+    since = np.maximum(np.arange(len(C)) - start + 1, 0)
+    delays = {}
+    for name, slope in CHANGES.items():
+        lost = 0.05 * (since > 0) if slope is None else slope * since
+        report = monitor(Trace(C, np.clip(y - lost, 0.0, 1.0)), fit)
+        noticed = [alarm.compute for alarm in report.alarms if alarm.compute >= C[start]]
+        delays[name] = float(np.searchsorted(C, noticed[0]) - start + 1) if noticed else np.inf
+    return bool(monitor(Trace(C, y), fit).alarms), delays
+
+
+def main() -> int:
+    parser = _common.arguments(__doc__ or "")
+    parser.add_argument("--runs", type=int, default=300)
+    args = parser.parse_args()
+    began = time.time()
+    found = [result for result in map(one, range(args.runs)) if result is not None]
+    false = sum(alarm for alarm, _ in found)
+    print(f"healthy runs: {false} alarms in {len(found)}")
+    print("planted changes: evaluations until the alarm, 10, 50 and 90 % of the runs; never in")
+    for name in CHANGES:
+        delays = np.array([delay[name] for _, delay in found])
+        low, median, high = np.quantile(delays, [0.1, 0.5, 0.9], method="nearest")
+        print(f"  {name:18} {low:4.0f} {median:4.0f} {high:4.0f}   {np.mean(~np.isfinite(delays)):.3f}")
+    print(f"{time.time() - began:.0f} s")
+    allowed = 0.01 + 1.64 * np.sqrt(0.01 * 0.99 / len(found))  # what a true 1 % would pass 19 times in 20
+    checks = [Check("alarms among healthy runs", false / len(found), float(allowed), False, "")]
+    return _common.finish("monitor", checks, _common.versions("rlscaling", "numpy"), args.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

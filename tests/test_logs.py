@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -490,6 +491,22 @@ def test_folders_are_searched_for_logs(tmp_path):
     assert list(read_traces(tmp_path)) == ["a", "b"]
     with pytest.raises(TraceError, match=r"holds 2 logs: proj/a.jsonl, proj/b.jsonl; name one"):
         read_trace(tmp_path)
+
+
+def test_remote_paths_are_copied_and_read(tmp_path, monkeypatch):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    rows = logfiles.verl_rows(20, 10)
+    memory.pipe("/bucket/exp.jsonl", verl(tmp_path, rows).read_bytes())
+    for file in logfiles.tensorboard(tmp_path, rows).iterdir():
+        memory.pipe(f"/bucket/tb/{file.name}", file.read_bytes())
+    assert list(read_traces("memory://bucket/exp.jsonl")) == ["exp"]
+    assert len(read_trace("memory://bucket/tb")) == 3
+    with pytest.raises(TraceError, match="cannot read memory://bucket/none.jsonl: FileNotFoundError"):
+        read_trace("memory://bucket/none.jsonl")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(TraceError, match=r"needs fsspec: pip install 'rlscaling\[remote\]'"):
+        read_trace("memory://bucket/other.jsonl")
 
 
 # --- several runs in one file -----------------------------------------------------------------------------------

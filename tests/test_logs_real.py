@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -23,12 +24,11 @@ SCORES = [row[logfiles.SCORE] for row in ROWS if logfiles.SCORE in row]
 def write(package: str, folder: Path, body: str, **environment: str) -> None:
     """Let the package write a log of ROWS in a process of its own, whose warnings are its own affair."""
     pytest.importorskip(package)
-    script = "import json, sys\nrows = json.loads(sys.argv[1])\n" + textwrap.dedent(body)
-    import json
-
+    script = "import json\nrows = json.load(open("rows.json"))\n" + textwrap.dedent(body)
+    (folder / "rows.json").write_text(json.dumps(ROWS))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, json.dumps(ROWS)], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, **environment}, timeout=120, check=False,
+        [sys.executable, "-W", "ignore", "-c", script], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, **environment}, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
 

@@ -127,7 +127,7 @@ def read_trace(
         compute_column, pass_rate_column, compute_unit, scale, run, run_column, domain, drop_missing, metric, compute,
         n_gpus, device_factor, eval_time, eval_before_update, gap, resume, missing_start,
     )  # fmt: skip
-    file = find_one(Path(path))
+    file = find_one(path)
     parts = parts_of(file, options)
     if len(parts) > 1:
         raise TraceError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from rlscaling.errors import TraceError
 
 from . import folders
+from .remote import fetch, is_remote
 from .table import nearest
 
 _SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".txt", ".log")
@@ -16,7 +17,7 @@ _SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".
 
 def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
     """Return (what to name it by, what to read) for each log that a path or a glob stands for."""
-    path = Path(item)
+    path = _local(item)
     if path.exists() or not glob.has_magic(os.fspath(item)):
         return _logs_at(path)
     matches = [Path(match) for match in sorted(glob.glob(os.fspath(item), recursive=True))]
@@ -27,7 +28,13 @@ def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
     return [found for match in matches for found in _logs_at(match)]
 
 
-def find_one(path: Path) -> Path:
+def _local(item: str | os.PathLike[str]) -> Path:
+    """Return a path on this machine; a remote one is copied."""
+    name = os.fspath(item)
+    return fetch(name) if isinstance(item, str) and is_remote(name) else Path(name)
+
+
+def find_one(item: str | os.PathLike[str]) -> Path:
     """Return the one log that a path stands for.
 
     Raises
@@ -35,6 +42,7 @@ def find_one(path: Path) -> Path:
     TraceError
         When it stands for none, or for several.
     """
+    path = _local(item)
     found = _logs_at(path)
     if len(found) > 1:
         names = ", ".join(_relative(file, path) for _, file in found[:10])

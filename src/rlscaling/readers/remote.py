@@ -1,0 +1,48 @@
+"""Paths with a protocol (``s3://``, ``gs://``, ``hf://`` ...): copied to a temporary folder by fsspec, then read."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from rlscaling.errors import TraceError
+
+
+def is_remote(item: str) -> bool:
+    """Return whether a path names a protocol."""
+    return "://" in item
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder that copies lie in; it goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="rlscaling-")
+
+
+@functools.cache
+def fetch(item: str) -> Path:
+    """Return a copy of a remote file, or of a folder with all that is in it.
+
+    Raises
+    ------
+    TraceError
+        Without fsspec, or when the file cannot be had.
+    """
+    try:
+        from fsspec.core import url_to_fs
+    except ModuleNotFoundError:
+        raise TraceError(
+            f"{item} needs fsspec: pip install 'rlscaling[remote]' and the package of its protocol, such as s3fs; or "
+            "copy it to this machine"
+        ) from None
+    name = PurePosixPath(item.partition("://")[2]).name or "remote"
+    target = Path(tempfile.mkdtemp(dir=_folder().name)) / name
+    try:
+        system, path = url_to_fs(item)
+        system.get(path, str(target), recursive=system.isdir(path))
+    except Exception as error:  # every protocol has errors of its own
+        raise TraceError(
+            f"cannot read {item}: {type(error).__name__}: {error}; check the address and your login"
+        ) from None
+    return target

@@ -7,7 +7,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from rlscaling import FitError, Trace, backtest, datasets, fit_trace, monitor, plan, plot_backtest, refit, simulate
+from rlscaling import (
+    FitError,
+    Trace,
+    allocate,
+    backtest,
+    datasets,
+    fit_trace,
+    monitor,
+    plan,
+    plot_backtest,
+    refit,
+    simulate,
+)
 from rlscaling.monitoring import reference_fit
 
 TRUTH = datasets.table1()["scalerl"]
@@ -180,3 +192,29 @@ def test_reference_lies_well_before_the_end() -> None:
     for end in (6000.0, 9000.0, 16_000.0):
         last = RUN.up_to(end).compute[-1]
         assert 1.3 < last / reference_fit(RUN.up_to(end)).compute_range[1] < 2.2
+
+
+def test_shares_follow_the_rule_of_chen() -> None:
+    """Three recipes, leader first: shares of the others as (error / gap)^2, the leader's by its root."""
+    from rlscaling.allocation import _shares
+
+    error = np.array([0.01, 0.02, 0.01])
+    found = _shares(np.array([0.6, 0.56, 0.58]), error, np.array([0.8, 0.1, 0.1]))
+    w = np.array([0.0, (0.02 / 0.04) ** 2, (0.01 / 0.02) ** 2])
+    w[0] = 0.01 * np.sqrt(np.sum((w / error) ** 2))
+    assert found == pytest.approx(w / w.sum())
+    assert _shares(np.array([0.6, 0.5]), error[:2], np.array([0.99, 0.01])).tolist() == [1.0, 0.0]
+
+
+def test_allocate_drops_the_hopeless_and_refuses_bad_input() -> None:
+    fits = {"good": fit_trace(RUN), "bad": fit_trace(Trace(RUN.compute, 0.5 * RUN.pass_rate))}
+    found = allocate(fits, 10_000, at=32_000, rng=0)
+    assert found.headline == "extend good by 10,000 GPU-hours; drop bad"
+    assert found.to_dict()["shares"][1]["compute"] == 0.0
+    assert str(found).startswith("extend good")
+    with pytest.raises(FitError, match="two recipes or more"):
+        allocate({"good": fits["good"]}, 10_000)
+    with pytest.raises(FitError, match="budget is a positive"):
+        allocate(fits, -1.0)
+    with pytest.raises(FitError, match="one unit"):
+        allocate(fits | {"t": refit(fits["good"], compute_unit="steps", min_compute=0)}, 10_000)

@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rlscaling import datasets as datasets
+    from rlscaling.allocation import Allocation as Allocation
+    from rlscaling.allocation import allocate as allocate
     from rlscaling.backtesting import Backtest as Backtest
     from rlscaling.backtesting import backtest as backtest
     from rlscaling.bootstrapping import bootstrap as bootstrap
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from rlscaling.trace import write_trace as write_trace
 
 _PUBLIC = {
+    "allocation": ("Allocation", "allocate"),
     "backtesting": ("Backtest", "backtest"),
     "bootstrapping": ("bootstrap",),
     "callbacks": ("trace_callback",),

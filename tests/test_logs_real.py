@@ -24,7 +24,7 @@ SCORES = [row[logfiles.SCORE] for row in ROWS if logfiles.SCORE in row]
 def write(package: str, folder: Path, body: str, **environment: str) -> None:
     """Let the package write a log of ROWS in a process of its own, whose warnings are its own affair."""
     pytest.importorskip(package)
-    script = "import json\nrows = json.load(open("rows.json"))\n" + textwrap.dedent(body)
+    script = "import json\nrows = json.load(open('rows.json'))\n" + textwrap.dedent(body)
     (folder / "rows.json").write_text(json.dumps(ROWS))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script], cwd=folder, capture_output=True, text=True,

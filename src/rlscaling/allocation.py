@@ -84,8 +84,8 @@ def allocate(
     """Split a budget over candidate recipes so that the best at ``at`` is told most surely.
 
     Recipes that are the best in less than 5 % of the draws are dropped. The rest share the budget by the rule of
-    optimal computing budget allocation (Chen, Lin, Yücesan and Chick 2000): in proportion to ``(error / gap)^2`` with ``gap``
-    the distance from the leader, and the leader to ``error sqrt(sum (share / error)^2)``.
+    optimal computing budget allocation (Chen, Lin, Yücesan and Chick 2000): in proportion to ``(error / gap)^2``, with
+    ``gap`` the distance from the leader, and the leader to ``error sqrt(sum (share / error)^2)``.
 
     Parameters
     ----------

@@ -168,7 +168,9 @@ def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
     ]
     lines += [f"note: {note}" for note in c.notes]
     if c.spread is None:
-        lines.append(f"'new run' adds the spread between seeds: sd {c.seed_sd:g} of A; no recipe has two seeds that tell it")
+        lines.append(
+            f"'new run' adds the spread between seeds: sd {c.seed_sd:g} of A; no recipe has two seeds that tell it"
+        )
     if len(c.rivals) > MOST_RECIPES:
         lines.append(f"{len(c.rivals) - MOST_RECIPES} more recipes are in .table")
     return lines

@@ -174,9 +174,7 @@ def comparable_seeds(recipes: Mapping[str, Sequence[SigmoidFit]]) -> dict[str, l
     return {name: index for name, index in known.items() if len(index) > 1}
 
 
-def spread_of(
-    recipes: Mapping[str, Sequence[int]], names: tuple[str, ...], values: Array, errors: Array
-) -> SeedSpread:
+def spread_of(recipes: Mapping[str, Sequence[int]], names: tuple[str, ...], values: Array, errors: Array) -> SeedSpread:
     """Return the spread from each seed's ``A`` and its error, one recipe's seeds after the other's."""
     recipe = tuple(k for k, index in enumerate(recipes.values()) for _ in index)
     errors = np.maximum(errors, 1e-9)

@@ -27,6 +27,7 @@ FIVE = (REFERENCE, "loo-8op", "scalerl-lag8")
 THREE = ("loo-dapo", "loo-plan", "loo-savg", "loo-batch", "loo-fp32", "loo-npr", "gspo", "baseline")
 T95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t, two-sided 95 %, by number of pairs
 TARGET = 0.5  # pass rate whose modelled compute the schedules are compared on
+STEPS = 1600
 UNSTABLE = {"task": "addition", "lr": 2e-3, "steps": 800}
 STABLE = {"task": "addition", "steps": 800}
 
@@ -106,7 +107,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side (default: 1)")
     options = parser.parse_args()
     seeds = {name: range(5 if name in FIVE else 3) for name in (*FIVE, *THREE)}
-    jobs = {f"{name}-{seed}": make_config(name, seed=seed) for name, own in seeds.items() for seed in own}
+    jobs = {f"{name}-{seed}": make_config(name, seed=seed, steps=STEPS) for name, own in seeds.items() for seed in own}
     jobs |= {"addition": make_config(**STABLE), "addition-unstable": make_config(**UNSTABLE)}
     paths = train_all(jobs, options.out, options.jobs)
     found = {name: [summary(paths[f"{name}-{seed}"]) for seed in own] for name, own in seeds.items()}

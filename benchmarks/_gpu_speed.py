@@ -171,10 +171,10 @@ def head_inputs(n: int, vocab: int, width: int, dtype: torch.dtype, device: torc
     hidden = (torch.randn(n, width, generator=generator) * 2 / width**0.5).to(device, dtype)
     weight = torch.randn(vocab, width, generator=generator).to(device, dtype)
     tokens = torch.randint(vocab, (n,), generator=generator).to(device)
-    logp = torch.cat([
-        (h.float() @ weight.float().T).log_softmax(-1).gather(1, t[:, None])[:, 0]
-        for h, t in zip(hidden.split(16), tokens.split(16), strict=True)
-    ])  # fmt: skip
+    logp = torch.empty(n, device=device)  # filled in place: small results kept between large ones would tear the heap
+    for i in range(0, n, 16):
+        full = (hidden[i : i + 16].float() @ weight.float().T).log_softmax(-1)
+        logp[i : i + 16] = full.gather(1, tokens[i : i + 16, None])[:, 0]
     return {
         "hidden": hidden.requires_grad_(),
         "weight": weight.requires_grad_(),

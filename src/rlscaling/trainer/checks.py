@@ -171,8 +171,8 @@ def _check_batch(config: TrainConfig) -> None:
         )
     if config.loss == "grpo" and config.clip_high != config.clip_low:
         raise TrainError(
-            f"clip_low={config.clip_low} and clip_high={config.clip_high} with loss='grpo', which has one clip for both "
-            "sides; give both the same value, such as 0.2, or take loss='dapo'"
+            f"clip_low={config.clip_low} and clip_high={config.clip_high} with loss='grpo', which has one clip for "
+            "both sides; give both the same value, such as 0.2, or take loss='dapo'"
         )
     if config.loss in ("dapo", "grpo", "gspo") and config.clip_low >= 1:
         raise TrainError(

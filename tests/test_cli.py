@@ -16,6 +16,7 @@ import pytest
 
 import rlscaling
 from rlscaling import bootstrap, datasets, extrapolate, fit_trace, read_trace, write_trace
+from rlscaling.bootstrapping import POSTERIOR
 from rlscaling.cli import main, parser
 from rlscaling.readers import ReadOptions
 from rlscaling.resample import SCHEMES
@@ -128,7 +129,7 @@ def test_examples_in_the_help_work(run: Any, name: str) -> None:
 def test_choices_are_those_of_the_library() -> None:
     assert set(parser.UNITS) == set(COMPUTE_UNITS)
     assert set(parser.SCALES) == {*READER_SCALES, "auto"}
-    assert tuple(parser.SCHEMES) == tuple(SCHEMES)
+    assert tuple(parser.SCHEMES) == (*SCHEMES, POSTERIOR)
     assert parser.METHODS == METHODS
     assert ReadOptions(scale="auto").scale == "auto"
 
@@ -237,7 +238,7 @@ def test_too_few_points_for_an_interval(run: Any) -> None:
     assert record["n_resamples"] == 0
     assert record["extrapolation"][0] | {"pass_rate": 0} == {
         "compute": 3000.0, "pass_rate": 0, "ci": None, "ci_new_run": None, "beyond": pytest.approx(1.26, abs=0.01),
-        "supported": False,
+        "supported": False, "prediction": None,
     }  # fmt: skip
     assert record["reach"][0]["ci"] is None
     assert record["at_twice"] is None
@@ -318,7 +319,15 @@ def test_json_of_one_run(run: Any) -> None:
     assert (record["R0_source"], record["compute_needed"], record["reach"]) == ("anchored", None, [])
     assert record["at_twice"] == {"pass_rate": fit.at_twice[0], "ci": list(fit.at_twice[1:])}
     assert record["extrapolation"] == extrapolate(fit, 1e5, bootstrap=boot).to_dict()
-    assert set(record["extrapolation"][0]) == {"compute", "pass_rate", "ci", "ci_new_run", "beyond", "supported"}
+    assert set(record["extrapolation"][0]) == {
+        "compute",
+        "pass_rate",
+        "ci",
+        "ci_new_run",
+        "beyond",
+        "supported",
+        "prediction",
+    }
 
 
 def test_json_keeps_the_best_estimate_when_the_ceiling_is_not_identified(run: Any) -> None:

@@ -163,6 +163,7 @@ def _extrapolation(given: Answer) -> list[dict[str, Any]]:
             "pass_rate": finite(float(given.fit.predict(budget))),
             "ci": None,
             "ci_new_run": None,
+            "prediction": None,
             "beyond": budget / last,
             "supported": False,
         }

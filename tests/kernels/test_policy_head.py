@@ -115,9 +115,11 @@ def test_without_gradients_none_are_computed(device: torch.device, monkeypatch: 
 
 
 MEMORY = """
-import pathlib, resource, sys, torch
+import sys, torch
 from rlscaling.trainer.kernels import ops
 torch.set_num_threads(1)
+def resident(field):  # GiB of this program; getrusage would begin with the peak of the one that started it
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field)) / 2**20
 n, vocab, width = 1024, 131072, 64
 g = torch.Generator().manual_seed(0)
 hidden = torch.randn(n, width, generator=g).requires_grad_()
@@ -126,9 +128,9 @@ tokens = torch.randint(vocab, (n,), generator=g)
 old, one = torch.full((n,), -11.0), torch.ones(n)
 ops.policy_head(hidden[:2], weight[:2], tokens[:2] % 2, old[:2], one[:2], one[:2]).loss.backward()  # loads libraries
 hidden.grad = weight.grad = None
-before = int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+before = resident("VmRSS")
 ops.policy_head(hidden, weight, tokens, old, one, one / n, loss=sys.argv[1], sequence=tokens % 32).loss.backward()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20 - (before + hidden.nbytes + weight.nbytes) / 2**30)
+print(resident("VmHWM") - before - (hidden.nbytes + weight.nbytes) / 2**30)
 """
 
 
@@ -137,9 +139,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20 - (before + hid
     [("reference", "cispo"), pytest.param("emulate", "gspo", marks=pytest.mark.slow)],
 )
 def test_full_logits_never_exist(backend: str, loss: str) -> None:
-    """1,024 rows of 131,072 logits are 512 MiB, thrice that with their softmax and gradient; we stay below 1 GiB."""
+    """1,024 rows of 131,072 logits are 512 MiB, thrice that with their softmax and gradient; we need less than half."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, loss], capture_output=True, text=True, check=True, timeout=300,
         env={"RLSCALING_KERNELS": backend, "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "HOME": "/nonexistent"},
     )  # fmt: skip
-    assert float(done.stdout) < 1.0, f"{done.stdout} GiB beside the inputs, dX and dW"
+    assert float(done.stdout) < 0.5, f"{done.stdout} GiB beside the inputs, dX and dW"

@@ -115,6 +115,8 @@ def test_plan_refuses_or_says_so() -> None:
     fit = fit_trace(RUN, max_compute=5000)
     with pytest.raises(FitError, match="not a positive number"):
         plan(fit, target_half_width=0.0)
+    with pytest.raises(FitError, match="seed_sd=-0.1 must be"):
+        plan(fit, seed_sd=-0.1)
     with pytest.raises(FitError, match="A was given as 0.6"):
         plan(refit(fit, A=0.6))
     with pytest.raises(FitError, match="too few for a plan"):

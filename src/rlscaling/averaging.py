@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlscaling.bootstrapping import SEED_SD, RngLike, entropy_of
+from rlscaling.bootstrapping import SEED_SD, RngLike, check_seed_sd, entropy_of
 from rlscaling.curves import Array, Mask
 from rlscaling.errors import FitError
 from rlscaling.fit import model_of
@@ -23,6 +23,7 @@ def average_forecast(
     supported: Mask,
     *,
     prior: Prior | None = None,
+    seed_sd: float = SEED_SD,
     rng: RngLike = None,
     notes: tuple[str, ...] = (),
 ) -> Forecast:
@@ -36,6 +37,8 @@ def average_forecast(
     supported : boolean array of shape (n,)
         Where a number may be given.
     prior : Prior, optional
+    seed_sd : float
+        Spread of ``A`` between seeds of one recipe; for unbounded scores a share of their range.
     rng : int, Generator, SeedSequence or None
     notes : tuple of str
         Added to those of the fit.
@@ -46,11 +49,12 @@ def average_forecast(
     """
     if prior is not None and not isinstance(prior, Prior):
         raise FitError(f"prior= takes a Prior, e.g. from learn_prior, not {type(prior).__name__}")
+    check_seed_sd(seed_sd)
     model, entropy = model_of(fit), entropy_of(rng)
     found = posterior(model, prior or DEFAULT)
     generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
     runs, evaluations = found.draw(generator, N_DRAWS).runs(budgets, generator)
-    new = runs + SEED_SD * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
+    new = runs + seed_sd * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
     if np.isfinite(fit.options.A_max):
         new = np.clip(new, 0.0, fit.options.A_max)
     slow = found.shape_probability("slow")

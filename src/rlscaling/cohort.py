@@ -38,11 +38,6 @@ class Cohort:
         return next(iter(self.recipes.values()))[0].compute_unit
 
     @property
-    def A_max(self) -> float:
-        """Bound of the ceiling of all runs; inf for unbounded scores."""
-        return next(iter(self.recipes.values()))[0].options.A_max
-
-    @property
     def common_compute(self) -> tuple[float, float]:
         """Compute over which every run has evaluations: first and last."""
         spans = [_span(fit) for fits in self.recipes.values() for fit in fits]
@@ -199,7 +194,7 @@ def _check_devices(runs: Sequence[tuple[str, SigmoidFit]], factors: Mapping[str,
         if unit == "wall-hours":
             raise FitError(f"{what}: their wall hours are not the same compute; multiply by the number of devices")
         notes.append(f"{what}: an hour of one device may do less work in the larger run")
-    if other is None and None in devices.values() and any(devices.values()):
+    if None in devices.values() and any(devices.values()):
         unknown = next(label for label, device in devices.items() if device is None)
         notes.append(f"{unknown} does not tell its device; its {unit_text(unit)} are taken as they are")
     return notes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.averaging import average_forecast
-from rlscaling.bootstrapping import RngLike, bootstrap
+from rlscaling.bootstrapping import SEED_SD, RngLike, bootstrap
 from rlscaling.curves import Array, sigmoid, sigmoid_inverse
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fit import fit_trace, model_of, refit
@@ -37,6 +37,7 @@ def extrapolate(
     method: str = "sigmoid",
     bootstrap: Bootstrap | None = None,
     prior: Prior | None = None,
+    seed_sd: float = SEED_SD,
     rng: RngLike = None,
 ) -> Forecast:
     """Forecast the pass rate at one or more budgets, with intervals.
@@ -50,11 +51,13 @@ def extrapolate(
     method : {"sigmoid", "auto"}
         ``sigmoid``: the least-squares curve and its replicates. ``auto``: the median and the spread of a posterior that
         averages two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where they
-        leave the curve: nearer on real curves, above all early (benchmarks/forecast.py).
+        leave the curve: nearer at 4x on real curves, about as near at 2x (benchmarks/forecast.py).
     bootstrap : Bootstrap, optional
         Replicates to use with ``sigmoid``; None runs the default ones.
     prior : Prior, optional
         For ``auto``; `learn_prior` gives that of your own runs.
+    seed_sd : float
+        Spread of ``A`` between seeds, for the intervals of a new run; replicates that are given bring theirs.
     rng : int, Generator, SeedSequence or None
         Seed of the draws.
 
@@ -88,12 +91,12 @@ def extrapolate(
             raise FitError('bootstrap= holds replicates of the sigmoid; drop it, or use method="sigmoid"')
         supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, MEASURED_BEYOND)
         note = () if supported.all() else (_unsupported_note(fit.verdict, f"{MEASURED_BEYOND:g} times"),)
-        return average_forecast(fit, budgets, supported, prior=prior, rng=rng, notes=note)
+        return average_forecast(fit, budgets, supported, prior=prior, seed_sd=seed_sd, rng=rng, notes=note)
     if method != "sigmoid":
         raise FitError(f'method={method!r} is unknown; choose "sigmoid" or "auto"')
     if prior is not None:
         raise FitError('prior= is used with method="auto" only; drop it or set the method')
-    boot = _bootstrap(fit, bootstrap, rng)
+    boot = _bootstrap(fit, bootstrap, rng, seed_sd)
     draws = _curves(boot.distribution, budgets)
     with_seeds = boot.distribution.copy()
     with_seeds[:, 0] = boot.A_new_run
@@ -105,20 +108,20 @@ def extrapolate(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
         confidence_level=boot.confidence_level, seed=boot.seed, notes=tuple(notes),
-        evaluations=draws + evaluation_noise(fit, boot),
+        evaluations=draws + _evaluation_noise(fit, boot),
     )  # fmt: skip
 
 
-def evaluation_noise(fit: SigmoidFit, boot: Bootstrap) -> Array:
+def _evaluation_noise(fit: SigmoidFit, boot: Bootstrap) -> Array:
     """Return the noise of one evaluation in each replicate, shape (n_resamples, 1)."""
     rng = np.random.default_rng(np.random.SeedSequence(boot.seed, spawn_key=(2,)))
     rho, sd = model_of(fit).noise.draw(rng, boot.n_resamples)
     return np.asarray((sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None])
 
 
-def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike) -> Bootstrap:
+def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike, seed_sd: float = SEED_SD) -> Bootstrap:
     if given is None:
-        return bootstrap(fit, rng=rng)
+        return bootstrap(fit, rng=rng, seed_sd=seed_sd)
     if not isinstance(given, Bootstrap):
         raise FitError(f"bootstrap= takes the result of bootstrap(fit), not {type(given).__name__}")
     if given.fit.params != fit.params or given.fit.options != fit.options:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlscaling.bootstrapping import SEED_SD, RngLike, bootstrap, entropy_of
+from rlscaling.bootstrapping import SEED_SD, RngLike, bootstrap, check_seed_sd, entropy_of
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
 from rlscaling.fit import model_of
@@ -189,9 +189,8 @@ def plan(
 ) -> Plan:
     """Say how much longer to run until ``A`` is known, what else would help, and what the next hours buy.
 
-    For each of 100 curves, half of them replicates of the fit and half drawn from its posterior (early, replicates ask
-    for too little and the posterior for too much), with its own noise, the information of evaluations at the present
-    spacing is integrated until the 95 % half-width falls to the target.
+    For each of 100 curves, half of them replicates of the fit and half drawn from its posterior, with its own noise,
+    the information of evaluations at the present spacing is integrated until the 95 % half-width falls to the target.
 
     Parameters
     ----------
@@ -225,6 +224,7 @@ def plan(
     True
     """
     _check(fit, target_half_width, at)
+    check_seed_sd(seed_sd)
     budget = None if at is None else float(check_budgets(fit, at, option="at=")[0])
     last = fit.compute_range[1]
     more = _round_number(0.5 * last) if next_compute is None else next_compute

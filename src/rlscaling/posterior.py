@@ -245,17 +245,17 @@ def _prepare(model: FittedModel) -> _Data:
         log_C, y, position = (np.add.reduceat(w * a, starts) / total for a in (np.log(C), y, position))
         C, w = np.exp(log_C), total / total.mean()
     position = position / np.median(np.diff(position))
+    scale = 1.0 if bounded else float(np.ptp(y)) or float(np.abs(y).max()) or 1.0
     if model.anchor is not None:
-        R0 = model.anchor.compute, model.anchor.value, model.anchor.standard_error
+        R0 = model.anchor.compute, model.anchor.value, model.anchor.standard_error / scale
     elif model.problem.R0 is not None:
         R0 = 0.0, float(model.problem.R0), GIVEN_SE
     else:
         R0 = 0.0, float(y[0]), FREE_R0_SD
     if bounded:
         return _Data(C, y, position, w, 0.0, 1.0, R0, (min(max(R0[1], 0.0), 0.98), model.problem.A_max))
-    shift, scale = R0[1], float(np.ptp(y)) or float(np.abs(y).max()) or 1.0
-    se = R0[2] if R0[2] == FREE_R0_SD else R0[2] / scale
-    return _Data(C, (y - shift) / scale, position, w, shift, scale, (R0[0], 0.0, se), (-np.inf, np.inf))
+    shift = R0[1]
+    return _Data(C, (y - shift) / scale, position, w, shift, scale, (R0[0], 0.0, R0[2]), (-np.inf, np.inf))
 
 
 def _C_mid_centre(data: _Data, prior: Prior) -> float:

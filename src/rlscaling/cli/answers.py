@@ -99,7 +99,7 @@ def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:
 def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], request: Request, boot: Bootstrap) -> Forecast:
     if request.forecast == "sigmoid":
         return extrapolate(fit, budgets, bootstrap=boot)
-    found = extrapolate(fit, budgets, method=request.forecast, rng=request.seed)
+    found = extrapolate(fit, budgets, method=request.forecast, seed_sd=request.seed_sd, rng=request.seed)
     return found.at_level(request.confidence_level)
 
 

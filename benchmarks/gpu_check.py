@@ -28,6 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "kernels"
 
 # isort: split
 import exact
+from exact import worst
 from rlscaling.trainer import make_config, train
 from rlscaling.trainer.kernels import backends, cuda, ops, sources
 from rlscaling.trainer.losses import LOSSES, Clip
@@ -58,13 +59,11 @@ def rows_and_sampler(device: torch.device) -> list[Check]:
     checks = []
     for dtype in (torch.float32, torch.bfloat16):
         for width in WIDTHS:
-            worst = [0.0] * 4
-            for temperature in exact.TEMPERATURES:
-                x = exact.rows_of_every_kind(width).to(dtype)
-                worst = [max(a, b) for a, b in zip(worst, row_errors(x, temperature, device), strict=True)]
+            x = exact.rows_of_every_kind(width).to(dtype)
+            errors = zip(*(row_errors(x, temperature, device) for temperature in exact.TEMPERATURES), strict=True)
             kind = f"{str(dtype)[6:]} V = {width}"
             names = ("log-prob", "entropy", "gradient", "log-prob of the draw")
-            checks += [Check(f"{n}, {kind}", w, 1, False, "tol") for n, w in zip(names, worst, strict=True)]
+            checks += [Check(f"{n}, {kind}", worst(*e), 1, False, "tol") for n, e in zip(names, errors, strict=True)]
     return checks
 
 
@@ -105,8 +104,10 @@ def losses(device: torch.device) -> list[Check]:
         clips = {"clip_low": low, "clip_high": high}
         value, _ = ops.policy_loss(ours, *moved, loss=loss, **clips, sequence=sequence.to(device))
         (slope,) = torch.autograd.grad(value, ours)
-        error = max(exact.far(value.detach(), want.detach(), 1e-6, 1e-5), exact.far(slope, want_slope, 1e-5 / n, 1e-5))
-        checks.append(Check(f"policy loss {loss}", float(error), 1, False, "tol"))
+        error = worst(
+            exact.far(value.detach(), want.detach(), 1e-6, 1e-5), exact.far(slope, want_slope, 1e-5 / n, 1e-5)
+        )
+        checks.append(Check(f"policy loss {loss}", error, 1, False, "tol"))
     return checks
 
 
@@ -118,7 +119,7 @@ def heads(device: torch.device, vocab: int) -> list[Check]:
             given = speed.head_inputs(300, vocab, 64, dtype, device)
             result, gradients = speed.head(given, loss, *CLIPS[loss], chunk_bytes=vocab * 4 * 77)
             value, want = exact_head(given, loss)
-            error = max(float((g.double() - w).norm() / w.norm()) for g, w in zip(gradients, want, strict=True))
+            error = worst(*((g.double() - w).norm() / w.norm() for g, w in zip(gradients, want, strict=True)))
             name = f"policy head {loss}, {str(dtype)[6:]} V = {vocab}"
             checks.append(Check(f"{name}: gradients", error, allowed, False, ""))
             checks.append(Check(f"{name}: loss", abs(float(result.loss.detach()) / float(value) - 1), 1e-5, False, ""))
@@ -166,10 +167,10 @@ class Compared:
                 theirs, expected = again()
             self.updates += 1
             scale = float((kwargs["advantage"].abs() * kwargs["token_weight"]).sum())  # the loss itself may be near 0
-            self.loss = max(self.loss, abs(float((ours.loss - theirs.loss).detach())) / scale)
-            self.logp = max(self.logp, float((ours.logp - theirs.logp).abs().max()))
-            apart = (float((a - b).norm() / b.norm()) for a, b in zip(gradients, expected, strict=True))
-            self.gradient = max(self.gradient, *apart)
+            self.loss = worst(self.loss, (ours.loss - theirs.loss).detach().abs() / scale)
+            self.logp = worst(self.logp, (ours.logp - theirs.logp).abs().max())
+            apart = ((a - b).norm() / b.norm() for a, b in zip(gradients, expected, strict=True))
+            self.gradient = worst(self.gradient, *apart)
             return plain(hidden, weight, **kwargs)
 
         return both

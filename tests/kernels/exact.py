@@ -53,3 +53,8 @@ def row_gradient(x: Tensor, tokens: Tensor, temperature: float, d_logp: Tensor, 
 def far(x: Tensor, exact: Tensor, absolute: float, relative: float = 0.0) -> Tensor:
     """How far x is from the exact values, in units of what is allowed."""
     return ((x.cpu().double() - exact).abs() / (absolute + relative * exact.abs())).max()
+
+
+def worst(*errors: Tensor | float) -> float:
+    """The largest error; NaN if any is, where Python's ``max`` may leave it out."""
+    return float(torch.tensor([float(error) for error in errors], dtype=torch.float64).max())

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
-from exact import TEMPERATURES, WIDTHS, far, row_gradient, row_values, rows_of_every_kind, tokens_for
+from exact import TEMPERATURES, WIDTHS, far, row_gradient, row_values, rows_of_every_kind, tokens_for, worst
 from rlscaling.trainer.kernels import ops
 
 BF16_HALF_ULP = 2.0**-8  # of a number: 8 bits
 DTYPES = (torch.float32, torch.bfloat16)
+
+
+def test_an_error_that_is_no_number_is_the_worst() -> None:
+    """Wherever it stands; a NaN in a tensor of results is one too."""
+    assert worst(1.0, 3.0, 2.0) == 3
+    assert math.isnan(worst(1.0, math.nan, 2.0))
+    one = torch.ones(3)
+    assert math.isnan(worst(0.0, far(torch.tensor([1.0, math.nan, 1.0]), one.double(), 1e-6), 0.0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -41,7 +41,10 @@ def test_its_logprob_is_that_of_the_row_kernel(width: int, dtype: torch.dtype, k
 
 
 def test_a_logit_of_60_is_drawn_every_time(kernel_device: torch.device) -> None:
-    """2,000 of 2,000 among 128,256 tokens; a uniform number rounded to 1 would draw another 14 times."""
+    """2,000 of 2,000 among 128,256 tokens: noise lies between -2.8 and 22.9.
+
+    As ``-log(-log(u))`` of a u in 24 bits it would be infinite where u rounds to 1, on average 15 times in these draws.
+    """
     x = torch.zeros(128_256, device=kernel_device)
     x[77_777] = 60.0
     for first in range(0, 2000, 500):
@@ -74,6 +77,15 @@ def test_every_counter_counts(kernel_device: torch.device) -> None:
     ]
     for tokens, _ in others:
         assert (tokens == base).sum() < 5
+
+
+def test_a_lone_token_wins_with_the_least_noise(device: torch.device) -> None:
+    """Word 3 of this counter rounds to u = 1, where the noise would be -inf and no token better than another."""
+    x = torch.tensor([[-torch.inf, -torch.inf, -torch.inf, 0.5]], device=device)
+    stream, zero = torch.tensor([10_475_606], device=device), torch.zeros(1, dtype=torch.long, device=device)
+    assert rng.uniforms(0, stream, zero, 4)[0, 3] == rng.LARGEST_U
+    tokens, logp = ops.sample(x, stream, zero, key=0)
+    assert (tokens.tolist(), logp.tolist()) == ([3], [0.0])
 
 
 def test_impossible_tokens_are_never_drawn(kernel_device: torch.device) -> None:

@@ -77,12 +77,20 @@ def test_streams_beyond_32_bits_differ() -> None:
     assert not torch.equal(u[0], u[1])
 
 
-def test_the_largest_uniform_number_has_a_finite_logarithm() -> None:
-    """Without the bound 2**32 - 1 rounds to u = 1, and its token would win whatever its logit."""
-    r = torch.tensor([2**32 - 1]).float().add(0.5).mul(2.0**-32)
-    assert r.item() == 1.0
-    bounded = r.clamp(max=counter.LARGEST_U)
-    assert 16 < -math.log1p(-bounded.item()) < 17
+@pytest.mark.parametrize(
+    ("stream", "position", "column"),
+    [(10_475_606, 0, 3), (28_495_657, counter.SCORE_POSITION, 0), (12_020_764, counter.INTERRUPT_POSITION, 0)],
+)
+def test_a_word_that_rounds_to_1_gives_the_largest_uniform_number(stream: int, position: int, column: int) -> None:
+    """Found by search, one word in 2**25. At u = 1 the noise is -inf, and a draw among ten is past the last."""
+    streams, positions, zero = torch.tensor([stream]), torch.tensor([position]), torch.tensor([0])
+    word = counter.philox((zero, positions, streams, zero), 0)[column]
+    assert word >= 2**32 - 128
+    assert word.float() * 2.0**-32 == 1
+    u = counter.uniforms(0, streams, positions, column + 1)[0, column]
+    assert u == counter.LARGEST_U
+    assert int(10 * u.item()) == 9
+    assert -2.9 < counter.gumbel(0, streams, positions, column + 1)[0, column] < -2.8
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])

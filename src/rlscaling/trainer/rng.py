@@ -15,7 +15,8 @@ _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 
 LARGEST_U = 1 - 2.0**-24
-"""Largest uniform number: in FP32 the next one is 1, whose logarithm would make a random token certain."""
+"""Largest uniform number. Words from 2**32 - 128 up round to 1 in FP32, and at u = 1 the noise ``-log(-log1p(-u))`` is
+-inf, so that a lone token would lose to impossible ones, and ``int(10 * u)`` is 10, past the last of ten."""
 
 SCORE_POSITION = 0xFFFFFFFF
 INTERRUPT_POSITION = 0xFFFFFFFE

@@ -31,7 +31,7 @@ static __device__ __forceinline__ Words philox(unsigned c0, unsigned c1, unsigne
     return Words{{c0, c1, c2, c3}};
 }
 
-// In (0, 1): a u rounded to 1 would have no logarithm.
+// In (0, 1): at a u rounded to 1 the noise would be -inf, and a lone token would lose.
 static __device__ __forceinline__ float uniform(unsigned r) {
     return fminf(((float)r + 0.5f) * 0x1p-32f, 1.0f - 0x1p-24f);
 }

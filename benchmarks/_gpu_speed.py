@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -171,9 +170,10 @@ def head_inputs(n: int, vocab: int, width: int, dtype: torch.dtype, device: torc
     hidden = (torch.randn(n, width, generator=generator) * 2 / width**0.5).to(device, dtype)
     weight = torch.randn(vocab, width, generator=generator).to(device, dtype)
     tokens = torch.randint(vocab, (n,), generator=generator).to(device)
+    wide = weight.float()
     logp = torch.empty(n, device=device)  # filled in place: small results kept between large ones would tear the heap
     for i in range(0, n, 16):
-        full = (hidden[i : i + 16].float() @ weight.float().T).log_softmax(-1)
+        full = (hidden[i : i + 16].float() @ wide.T).log_softmax(-1)
         logp[i : i + 16] = full.gather(1, tokens[i : i + 16, None])[:, 0]
     return {
         "hidden": hidden.requires_grad_(),
@@ -251,6 +251,15 @@ def expectation(sizes: Sizes) -> str:
 # --- memory ---------------------------------------------------------------------------------------------
 
 
+def resident(field: str) -> float:
+    """GiB of this program, now (``VmRSS``) or at most (``VmHWM``).
+
+    The peak that ``getrusage`` tells begins with that of the program which started this one.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 2**20
+
+
 def peak_above(call: Callable[[], object], device: torch.device) -> float:
     """GiB that a call needs at most beyond what is held before it.
 
@@ -264,9 +273,9 @@ def peak_above(call: Callable[[], object], device: torch.device) -> float:
         call()
         torch.cuda.synchronize()
         return (torch.cuda.max_memory_allocated() - before) / 2**30
-    start = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    before = resident("VmRSS")
     call()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20 - start / 2**30
+    return resident("VmHWM") - before
 
 
 def memory(device: torch.device, sizes: Sizes) -> list[common.Check]:

@@ -54,7 +54,7 @@ def notebooks(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Run the benchmarks given after `--`, or all of them."""
     install(session, "test")
-    on_a_cpu = sorted(str(path) for path in Path("benchmarks").glob("*.py") if path.name != "gpu_check.py")
+    on_a_cpu = sorted(str(path) for path in Path("benchmarks").glob("[!_]*.py") if path.name != "gpu_check.py")
     for name in session.posargs or on_a_cpu:
         session.run("python", name)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,20 @@ def schedule_table(found: dict[str, list[dict[str, Any]]]) -> str:
 
 def main() -> int:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the runs; those that are there are read")
+    parser.add_argument("--out", type=Path, help="keep the runs here, and read those that are there")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side (default: 1)")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        compare(options.out or Path(folder), options.jobs)
+    return 0
+
+
+def compare(out: Path, processes: int) -> None:
+    """Train every run that is not in the folder, and print what they came to."""
     seeds = {name: range(5 if name in FIVE else 3) for name in (*FIVE, *THREE)}
     jobs = {f"{name}-{seed}": make_config(name, seed=seed, steps=STEPS) for name, own in seeds.items() for seed in own}
     jobs |= {"addition": make_config(**STABLE), "addition-unstable": make_config(**UNSTABLE)}
-    paths = train_all(jobs, options.out, options.jobs)
+    paths = train_all(jobs, out, processes)
     found = {name: [summary(paths[f"{name}-{seed}"]) for seed in own] for name, own in seeds.items()}
     print(recipe_table(found))
     print()
@@ -119,7 +127,6 @@ def main() -> int:
         run = summary(paths[name])
         print(f"  {name} (lr {jobs[name].lr:g}): {run['verdict']}, reached {run['reached']:.3f}")
     print("  " + ", ".join(f"{key} {value}" for key, value in versions("torch", "numpy").items()))
-    return 0
 
 
 if __name__ == "__main__":

@@ -169,11 +169,13 @@ def test_wrong_vectors(device: torch.device) -> None:
         ops.token_logprobs(x, tokens.int())
     with refused("positions is torch.float32"):
         ops.sample(x, tokens, tokens.float(), key=1)
-    with refused("tokens is on meta and the others are on cpu|cuda; move it"):
+    with refused(r"tokens is on meta and the others are on (cpu|cuda:\d+); move it"):
         ops.token_logprobs(x, tokens.to("meta"))
     y = floats(N).to(device)
     with refused("advantage is torch.float64; it must be torch.float32"):
         ops.policy_loss(y, y, y.double(), y)
+    with refused(r"^weight is torch.float64"):
+        ops.policy_loss(y, y, y, y.double())
     with refused("logp is torch.float64"):
         ops.policy_loss(y.double(), y, y, y)
 
@@ -185,6 +187,8 @@ def test_wrong_heads() -> None:
         ops.policy_head(hidden, weight[:, :7], *given)
     with refused("weight is torch.float16"):
         ops.policy_head(hidden, weight.half(), *given)
+    with refused(r"^token_weight has shape \(11,\); it must be \(12,\)"):
+        ops.policy_head(hidden, weight, *given[:3], given[3][1:])
     with refused("head_dtype='fp8' is unknown; choose fp32 or bf16"):
         ops.policy_head(hidden, weight, *given, head_dtype="fp8")
     with refused("head_dtype='fp16' is unknown"):

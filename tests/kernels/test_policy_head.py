@@ -114,6 +114,18 @@ def test_without_gradients_none_are_computed(device: torch.device, monkeypatch: 
         ops.policy_head(**given)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("chunk_bytes", "times"), [(ALL, 1), (SEVEN_ROWS, 10)])
+def test_one_chunk_computes_its_loss_once(
+    chunk_bytes: int, times: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine chunks: one loss each for its slope, one over all tokens."""
+    backend, calls = backends.active(device), []
+    plain = backend.policy_loss
+    monkeypatch.setattr(backend, "policy_loss", lambda *given: calls.append(1) or plain(*given))
+    run(inputs(), device, "cispo", chunk_bytes=chunk_bytes)
+    assert len(calls) == times
+
+
 MEMORY = """
 import sys, torch
 from rlscaling.trainer.kernels import ops

@@ -180,7 +180,7 @@ def policy_loss(
     """
     inputs.check_loss(loss, sequence)
     inputs.check_vector("logp", logp, logp, torch.float32)
-    _check_tokens(logp, old_logp, advantage, weight, sequence)
+    _check_tokens(logp, sequence, old_logp=old_logp, advantage=advantage, weight=weight)
     value, _, *stats = library.policy_loss(
         logp, old_logp, advantage, weight, sequence, loss, float(clip_low), float(clip_high)
     )
@@ -241,7 +241,7 @@ def policy_head(
     inputs.check_same_width(hidden, weight)
     inputs.check_width("the head", len(weight))
     inputs.check_vector("tokens", tokens, hidden, torch.int64)
-    _check_tokens(hidden, old_logp, advantage, token_weight, sequence)
+    _check_tokens(hidden, sequence, old_logp=old_logp, advantage=advantage, token_weight=token_weight)
     inputs.check_chunk(chunk_bytes)
     gradients = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     value, logp, entropy, *stats, _, _ = library.policy_head(
@@ -269,8 +269,8 @@ def _check_logits(logits: Tensor, temperature: float) -> None:
     inputs.check_width("logits", logits.shape[1])
 
 
-def _check_tokens(like: Tensor, old_logp: Tensor, advantage: Tensor, weight: Tensor, sequence: Tensor | None) -> None:
-    for name, x in (("old_logp", old_logp), ("advantage", advantage), ("weight", weight)):
+def _check_tokens(like: Tensor, sequence: Tensor | None, **floats: Tensor) -> None:
+    for name, x in floats.items():
         inputs.check_vector(name, x, like, torch.float32)
     if sequence is not None:
         inputs.check_vector("sequence", sequence, like, torch.int64)

@@ -90,7 +90,7 @@ def policy_head(
         Whether to compute them.
     """
     head = _Head(hidden, weight, objective)
-    temperature, in_one_pass = objective.temperature, objective.loss != "gspo"
+    temperature, by_chunk = objective.temperature, objective.loss != "gspo" and head.n > head.rows
     logp, entropy = (torch.empty(head.n, dtype=torch.float32, device=hidden.device) for _ in range(2))
     if gradients:
         head.start_gradients(hidden)
@@ -106,14 +106,14 @@ def policy_head(
     for part in head.chunks():
         logits, rows = forward(part)
         logp[part], entropy[part] = rows.logp, rows.entropy
-        if gradients and in_one_pass:
+        if gradients and by_chunk:
             given = (tokens.old_logp[part], tokens.advantage[part], tokens.weight[part])
             backward(
                 part, logits, rows, backend.policy_loss(rows.logp, *given, None, objective.loss, objective.clip).slope
             )
     given = (tokens.old_logp, tokens.advantage, tokens.weight)
     terms = backend.policy_loss(logp, *given, tokens.sequence, objective.loss, objective.clip)
-    if gradients and not in_one_pass:
+    if gradients and not by_chunk:
         for part in head.chunks():
             if head.n > head.rows:
                 logits, rows = forward(part)

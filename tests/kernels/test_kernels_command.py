@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from rlscaling.cli import main
+from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import backends
 
 
@@ -37,6 +39,23 @@ def test_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert {name: one["available"] for name, one in found["implementations"].items()} == {
         "reference": True, "cuda": False, "emulate": True,
     }  # fmt: skip
+
+
+def test_a_gpu_whose_driver_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernels are refused for is what the table says."""
+
+    def refuse() -> None:
+        raise TrainError("the driver runs CUDA 11 at most")
+
+    monkeypatch.setattr(backends.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(backends.torch.cuda, "get_device_name", lambda: "H100")
+    monkeypatch.setattr(backends.torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(backends.cuda, "check_driver", refuse)
+    assert backends.survey()["cuda"] == (False, "H100: the driver runs CUDA 11 at most")
+    monkeypatch.setattr(backends.cuda, "check_driver", lambda: None)
+    there, about = backends.survey()["cuda"]
+    assert there
+    assert re.fullmatch(r"H100: CUDA kernels compiled by NVRTC 1\d\.\d+ for sm_90", about)
 
 
 def test_what_is_forced_and_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

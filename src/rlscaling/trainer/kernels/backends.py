@@ -82,10 +82,14 @@ def _forced(name: str, device: str) -> Choice:
 
 
 def _cuda() -> Choice:
-    version = ".".join(map(str, cuda.nvrtc_version()))
+    compiler = _nvrtc()
     cuda.check_driver()
     arch = cuda.architecture(torch.device("cuda"))
-    return Choice("cuda", f"CUDA kernels compiled by NVRTC {version} for {arch}", Compiled(cuda.launch))
+    return Choice("cuda", f"CUDA kernels compiled by {compiler} for {arch}", Compiled(cuda.launch))
+
+
+def _nvrtc() -> str:
+    return "NVRTC " + ".".join(map(str, cuda.nvrtc_version()))
 
 
 EMULATED = Compiled(emulate.launch)
@@ -120,10 +124,10 @@ def survey() -> dict[str, tuple[bool, str]]:
 
 
 def _survey_cuda() -> tuple[bool, str]:
-    found, compiler = _asked(lambda: "NVRTC " + ".".join(map(str, cuda.nvrtc_version())))
     if not torch.cuda.is_available():
-        return False, f"torch sees no CUDA device; {compiler}"
-    return found, f"{torch.cuda.get_device_name()}, {cuda.architecture(torch.device('cuda'))}; {compiler}"
+        return False, f"torch sees no CUDA device; {_asked(_nvrtc)[1]}"
+    found, about = _asked(lambda: _cuda().reason)
+    return found, f"{torch.cuda.get_device_name()}: {about}"
 
 
 def _asked(question: Callable[[], str]) -> tuple[bool, str]:

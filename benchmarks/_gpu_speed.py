@@ -224,7 +224,7 @@ def head_speed(device: torch.device, sizes: Sizes) -> list[Row]:
 DEVICES = {"H100 SXM": (3.35e12, 2.97e13), "H200 SXM": (4.8e12, 2.97e13)}
 """Bytes a second by NVIDIA's data sheets; FP32 instructions a second: 132 multiprocessors, 128 lanes, 1.755 GHz."""
 
-COUNTED = {  # bytes and instructions of an element (a logit, or a token of the loss), in the code for sm_90
+COUNTED = {  # bytes and instructions of an element (a logit, or a token of the loss), by hand in the code for sm_90
     "row forward, FP32": (4, 12),
     "row forward, bf16": (2, 11),
     "row backward, FP32": (8, 14),

@@ -43,7 +43,7 @@ def row_forward(logits: Tensor, tokens: Tensor, temperature: float) -> tuple[Ten
 
 
 @row_forward.register_fake
-def _(logits: Tensor, tokens: Tensor, temperature: float) -> tuple[Tensor, ...]:
+def _(logits: Tensor, *_: Any) -> tuple[Tensor, ...]:
     return tuple(logits.new_empty(len(logits), dtype=torch.float32) for _ in Rows._fields)
 
 
@@ -67,17 +67,7 @@ def row_backward(
 
 
 @row_backward.register_fake
-def _(
-    logits: Tensor,
-    tokens: Tensor,
-    logp: Tensor,
-    entropy: Tensor,
-    top: Tensor,
-    log_sum: Tensor,
-    d_logp: Tensor,
-    d_entropy: Tensor,
-    temperature: float,
-) -> Tensor:
+def _(logits: Tensor, *_: Any) -> Tensor:
     return rows_like(logits)
 
 
@@ -104,7 +94,7 @@ def sample(logits: Tensor, streams: Tensor, positions: Tensor, key: int, tempera
 
 
 @sample.register_fake
-def _(logits: Tensor, streams: Tensor, positions: Tensor, key: int, temperature: float) -> tuple[Tensor, Tensor]:
+def _(logits: Tensor, streams: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(streams), logits.new_empty(len(logits), dtype=torch.float32)
 
 
@@ -136,16 +126,7 @@ def policy_loss(
 
 
 @policy_loss.register_fake
-def _(
-    logp: Tensor,
-    old_logp: Tensor,
-    advantage: Tensor,
-    weight: Tensor,
-    sequence: Tensor | None,
-    loss: str,
-    clip_low: float,
-    clip_high: float,
-) -> tuple[Tensor, ...]:
+def _(logp: Tensor, *_: Any) -> tuple[Tensor, ...]:
     return logp.new_empty(()), torch.empty_like(logp), *_fake_stats(logp)
 
 
@@ -195,22 +176,8 @@ def policy_head(
 
 
 @policy_head.register_fake
-def _(
-    hidden: Tensor,
-    weight: Tensor,
-    tokens: Tensor,
-    old_logp: Tensor,
-    advantage: Tensor,
-    token_weight: Tensor,
-    sequence: Tensor | None,
-    temperature: float,
-    head_dtype: str,
-    chunk_bytes: int,
-    loss: str,
-    clip_low: float,
-    clip_high: float,
-    gradients: bool,
-) -> tuple[Tensor, ...]:
+def _(hidden: Tensor, weight: Tensor, tokens: Tensor, old_logp: Tensor, *others: Any) -> tuple[Tensor, ...]:
+    *_, gradients = others
     per_token = (torch.empty_like(old_logp) for _ in range(2))
     given = (torch.empty_like(x) if gradients else x.new_empty(0) for x in (hidden, weight))
     return old_logp.new_empty(()), *per_token, *_fake_stats(hidden), *given

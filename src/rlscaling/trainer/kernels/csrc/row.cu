@@ -5,7 +5,7 @@
 // log(sum) - dot / sum: two terms of one sign.
 //
 // Bytes: forward V * size read a row; backward V * size read and as much written, in place if out is x.
-// Instructions of an element, in the code for sm_90: 12 forward, 14 backward (bf16: 11 and 20), one exponential each.
+// Instructions of an element, counted in the code for sm_90: 12 forward, 14 backward (bf16: 11 and 20), one exponential each.
 //
 // Versions: 1. three passes (max, sum, entropy): 3 V reads. 2. one pass, one rescaling per element: two exponentials an
 // element. 3. one rescaling per group of 16 bytes: one exponential an element, plus one a group when the maximum rises;

@@ -5,8 +5,8 @@
 // log-probability run beside it. The logarithms of the noise are taken for few columns only: noise is at most -log(u),
 // so a column can win only if u <= exp(x / T - score so far), and that exponential is nearly at hand.
 //
-// Bytes: V * size read a row. Instructions of an element, in the code for sm_90: 36, 15 of them Philox's; 120 where the
-// bound does not help.
+// Bytes: V * size read a row. Instructions of an element, counted in the code for sm_90: 36, 15 of them Philox's; 120
+// where the bound does not help.
 //
 // Versions: 1. softmax, cumulative sum, search: 4 V reads and writes. 2. Gumbel-max with both logarithms for every
 // column: 120 instructions an element. 3. the bound (this one): same tokens, a third of the instructions.

@@ -28,6 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "kernels"
 
 # isort: split
 import exact
+import registers
 from exact import worst
 from rlscaling.trainer import make_config, train
 from rlscaling.trainer.kernels import backends, cuda, ops, sources
@@ -43,7 +44,7 @@ def compiled(device: torch.device) -> list[Check]:
     arch = cuda.architecture(device) if device.type == "cuda" else "sm_90"
     checks = []
     for name in sources.OPERATIONS:
-        for (kernel, _), usage in cuda.usage(name, arch).items():
+        for (kernel, _), usage in registers.usage(name, arch).items():
             note = f"{usage.registers} registers"
             checks.append(Check(f"{kernel}, {arch}: spilled", usage.spilled, 0, False, "B", note))
     if device.type == "cuda":

@@ -23,8 +23,7 @@ THREADS = ("-fsanitize=thread", "-DCUDA_ON_CPU_THREADS", "-pthread", "-g")
 class Recorder:
     """Runs launches in the emulation and remembers them as they were before."""
 
-    def __init__(self, order: int = 0) -> None:
-        self.order = order
+    def __init__(self) -> None:
         self.launches: dict[str | Path, list[bytes]] = {}
 
     def __call__(
@@ -32,7 +31,7 @@ class Recorder:
     ) -> None:
         parameters = sources.read(path).kernels[kernel]
         held = sources.Arguments(parameters, values)
-        head = struct.pack("64siiii", kernel.encode(), grid, block, self.order, len(values))
+        head = struct.pack("64siii", kernel.encode(), grid, block, len(values))
         packed = [_argument(value, slot) for value, slot in zip(values, held.values, strict=True)]
         self.launches.setdefault(path, []).append(head + b"".join(packed))
         emulate.launch(path, kernel, grid, block, values)

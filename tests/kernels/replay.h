@@ -12,7 +12,7 @@ struct Entry {
 
 struct Launch {
     char name[64];
-    std::int32_t grid, block, order, arguments;
+    std::int32_t grid, block, arguments;
 };
 
 struct Argument {
@@ -46,7 +46,7 @@ static int replay(const char* path, const Entry* entries, int n_entries) {
         }
         for (int e = 0; e < n_entries; e++)
             if (!std::strcmp(entries[e].name, launch.name))
-                if (const char* error = entries[e].launch(launch.grid, launch.block, launch.order, pointers.data())) {
+                if (const char* error = entries[e].launch(launch.grid, launch.block, 0, pointers.data())) {
                     std::fprintf(stderr, "%s: %s\n", launch.name, error);
                     return 3;
                 }

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+import registers
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import cache, cuda, sources
 
@@ -48,7 +49,7 @@ def nvcc() -> str:
     return found
 
 
-def show(found: dict[tuple[str, str], cuda.Usage]) -> None:
+def show(found: dict[tuple[str, str], registers.Usage]) -> None:
     for (kernel, arch), usage in sorted(found.items()):
         print(f"{kernel:<18} {arch:<7} {usage.registers:>3} registers, {usage.spilled} bytes spilled")
 
@@ -65,7 +66,7 @@ def test_nvcc_compiles_without_spills(name: str, tmp_path: Path) -> None:
         [*command, "-o", str(tmp_path / "out"), str(source.path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = cuda.parse_usage(done.stderr)
+    found = registers.parse_usage(done.stderr)
     show(found)
     assert set(found) == {(kernel, arch) for kernel in source.kernels for arch in ARCHITECTURES}
     assert not any(usage.spilled for usage in found.values())
@@ -75,7 +76,7 @@ def test_nvcc_compiles_without_spills(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sources.OPERATIONS)
 def test_nvrtc_compiles_without_spills(name: str, arch: str) -> None:
     """At most 85 of 65,536 registers, so that three blocks of 256 threads share a multiprocessor."""
-    found = cuda.usage(name, arch)
+    found = registers.usage(name, arch)
     show(found)
     assert set(found) == {(kernel, arch) for kernel in sources.read(name).kernels}
     assert not any(usage.spilled for usage in found.values())
@@ -84,7 +85,7 @@ def test_nvrtc_compiles_without_spills(name: str, arch: str) -> None:
 
 def test_a_kernel_that_spills_is_seen() -> None:
     _, log = cuda.compile_text("spills.cu", SPILLS, "sm_90", "--ptxas-options=-v")
-    assert cuda.parse_usage(log)["spills", "sm_90"].spilled > 0
+    assert registers.parse_usage(log)["spills", "sm_90"].spilled > 0
 
 
 def test_a_compile_error_names_file_and_line() -> None:

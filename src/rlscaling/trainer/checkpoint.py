@@ -22,8 +22,6 @@ from rlscaling.trainer.errors import TrainError
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
 CHECKPOINT_VERSION = 1
 
-Row = dict[str, Any]
-
 
 def check_free(folder: Path) -> None:
     """Refuse a folder that holds a run.

@@ -8,11 +8,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -174,32 +173,6 @@ def _log(nvrtc: Any, program: Any) -> str:
     text = bytes(_checked(nvrtc, nvrtc.nvrtcGetProgramLogSize, program))
     _checked(nvrtc, nvrtc.nvrtcGetProgramLog, program, text)
     return text.rstrip(b"\0\n ").decode()
-
-
-class Usage(NamedTuple):
-    """What a kernel takes of a multiprocessor."""
-
-    registers: int  # a thread
-    spilled: int  # bytes a thread, stores and loads
-
-
-_USAGE = re.compile(
-    r"Compiling entry function '(\w+)' for '(\w+)'"
-    r"[\s\S]*?(\d+) bytes spill stores, (\d+) bytes spill loads[\s\S]*?Used (\d+) registers"
-)
-
-
-def parse_usage(log: str) -> dict[tuple[str, str], Usage]:
-    """Return registers and spills by kernel and architecture, from what ptxas prints with ``-v``."""
-    return {
-        (kernel, arch): Usage(int(registers), int(stores) + int(loads))
-        for kernel, arch, stores, loads, registers in _USAGE.findall(log)
-    }
-
-
-def usage(name: str, arch: str) -> dict[tuple[str, str], Usage]:
-    """Compile an operation and return registers and spills by kernel and architecture."""
-    return parse_usage(compile_text(f"{name}.cu", sources.read(name).text, arch, "--ptxas-options=-v")[1])
 
 
 def cubin(name: str, arch: str) -> bytes:

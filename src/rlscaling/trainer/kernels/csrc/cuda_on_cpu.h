@@ -29,7 +29,6 @@
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __restrict__
 #define __launch_bounds__(...)
 #define __shared__ static __attribute__((section("cuda_shared")))
 
@@ -42,7 +41,7 @@ struct Dim {
 };
 
 static thread_local Dim threadIdx, blockIdx;
-static Dim blockDim, gridDim;
+static Dim blockDim;
 
 static inline float __uint_as_float(unsigned bits) {
     float x;
@@ -251,7 +250,6 @@ static const char* launch(void (*kernel)(void**), int grid, int block, int order
         return error;
     }
     blockDim.x = (unsigned)block;
-    gridDim.x = (unsigned)grid;
     const std::vector<int> threads = thread_order(block, order);
     for (int b = 0; b < grid; b++) {
         blockIdx.x = (unsigned)b;

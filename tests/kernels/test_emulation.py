@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -221,8 +222,17 @@ def test_a_source_with_more_is_refused(line: str, what: str) -> None:
     assert not_emulated(f"// {line}") == []
 
 
-def test_every_operation_has_a_source_and_every_source_an_operation() -> None:
-    assert sorted(sources.OPERATIONS) == sorted(file.stem for file in sources.FOLDER.glob("*.cu"))
+def test_every_kernel_is_among_those_run_in_every_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = set()
+
+    def launch(path: str, kernel: str, *how: Any) -> None:
+        started.add((path, kernel))
+        emulate.launch(path, kernel, *how)
+
+    with backend_of(monkeypatch, launch):
+        for dtype in (torch.float32, torch.bfloat16):
+            run_all(31, 2, dtype, 0)
+    assert started == {(name, kernel) for name in sources.OPERATIONS for kernel in sources.read(name).kernels}
 
 
 def test_a_source_that_does_not_compile_names_its_line(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from rlscaling.trainer.kernels import sources
 from rlscaling.trainer.kernels.results import LossTerms, Rows
 from rlscaling.trainer.losses import Clip, LossStats
 
-LARGEST_BLOCK = 256
+LARGEST_BLOCK = sources.largest_block()
 ONE_WARP_UP_TO = 1024
 """Columns up to which one warp reads a row: no barrier, and 32 lanes of 16 bytes take few rounds."""
 

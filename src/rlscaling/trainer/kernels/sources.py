@@ -19,7 +19,7 @@ from torch import Tensor
 
 FOLDER = Path(__file__).with_name("csrc")
 HEADER = "block.cuh"
-OPERATIONS = ("row", "policy_loss", "sample")
+OPERATIONS = tuple(sorted(file.stem for file in FOLDER.glob("*.cu")))
 """Names of the ``.cu`` files."""
 
 _DECLARATION = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\)')
@@ -78,6 +78,12 @@ def read(path: str | Path) -> Source:
 def header() -> str:
     """Return the text of the header that every ``.cu`` file includes."""
     return (FOLDER / HEADER).read_text(encoding="utf-8")
+
+
+def largest_block() -> int:
+    """Return the threads of the largest block that the kernels are made for, as the header says."""
+    (number,) = re.findall(r"^#define LARGEST_BLOCK (\d+)$", header(), re.MULTILINE)
+    return int(number)
 
 
 def _parameters(listed: str) -> Iterator[Parameter]:

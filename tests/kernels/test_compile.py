@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import registers
+from rlscaling.errors import RLScalingWarning
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import cache, cuda, sources
 
@@ -133,12 +134,16 @@ def test_the_nvrtc_of_torch_comes_first(tmp_path: Path) -> None:
 # --- the disk cache -------------------------------------------------------------------------------------
 
 
+def never(*_: Any) -> bytes:
+    raise AssertionError("it was built again")
+
+
 def test_what_is_compiled_is_kept(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = cuda.cubin("policy_loss", "sm_90")
     assert first.startswith(b"\x7fELF")
     assert len(list(own_cache.iterdir())) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(cuda, "compile_cubin", None)
+        patch.setattr(cuda, "compile_cubin", never)
         assert cuda.cubin("policy_loss", "sm_90") == first
     cuda.cubin("policy_loss", "sm_80")
     assert len(list(own_cache.iterdir())) == 2, "another architecture is another file"
@@ -155,21 +160,26 @@ def test_a_damaged_file_is_built_again(own_cache: Path, damage: bytes | None) ->
         built.append(1)
         return b"content" * 100
 
-    path = cache.fetch("x.cubin", build)
+    path, body = cache.fetch("x.cubin", build)
     whole = path.read_bytes()
     path.write_bytes(damage if damage is not None else whole[:50] + b"?" + whole[51:])
-    assert cache.fetch("x.cubin", build) == path
+    assert cache.fetch("x.cubin", build) == (path, body)
     assert path.read_bytes() == whole
-    assert cache.content(path) == b"content" * 100
+    assert body == b"content" * 100
     assert len(built) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    path = cache.fetch("x.cubin", lambda: b"content")
-    assert cache.content(path) == b"content"
-    assert tmp_path not in path.parents
+    own: list[Any] = []
+    monkeypatch.setattr(cache, "_temporary", own)
+    with pytest.warns(RLScalingWarning, match=f"cannot be kept in {tmp_path}/file/.*; set XDG_CACHE_HOME"):
+        kept = cache.fetch("x.cubin", lambda: b"content")
+    assert kept.body == b"content"
+    assert tmp_path not in kept.path.parents
+    assert cache.fetch("x.cubin", never) == kept, "this process has it now"
+    own[0].cleanup()
 
 
 def test_a_failed_build_leaves_nothing(own_cache: Path) -> None:
@@ -178,7 +188,18 @@ def test_a_failed_build_leaves_nothing(own_cache: Path) -> None:
 
     with pytest.raises(TrainError, match="no"):
         cache.fetch("x.cubin", build)
-    assert not list(own_cache.iterdir())
+    assert not own_cache.exists()
+
+
+def test_an_error_of_the_compiler_is_not_one_of_the_folder(own_cache: Path) -> None:
+    def build() -> bytes:
+        built.append(1)
+        raise OSError("the compiler has no room")
+
+    built: list[int] = []
+    with pytest.raises(OSError, match="the compiler has no room"):
+        cache.fetch("x.cubin", build)
+    assert built == [1]
 
 
 def test_keys_tell_texts_apart() -> None:
@@ -190,7 +211,8 @@ AT_ONCE = """
 import sys
 from rlscaling.trainer.kernels import cache
 for i in range(200):
-    path = cache.fetch(f"{i % 5}.cubin", lambda: bytes([i % 5]) * 200_000)
+    path, body = cache.fetch(f"{i % 5}.cubin", lambda: bytes([i % 5]) * 200_000)
+    assert body == bytes([i % 5]) * 200_000
     if int(sys.argv[1]) == 0 and i % 3 == 0:
         path.write_bytes(b"torn")  # this process damages what the others read
     data = cache._content(path)
@@ -249,7 +271,7 @@ backends._override = backends.Choice("cuda", "", Compiled(cuda.launch))
 cuda.check_driver()
 for got, want in zip(results(), expected, strict=True):
     assert torch.equal(got, want)
-assert streams == [0x5EED] * 10, streams
+assert streams == [0x5EED] * 9, streams  # a sample, three of each head, two of the rows
 assert driver.fake_context() == 0x100, "the thread has torch's context"
 driver.fake_version(12040 if cuda.nvrtc_version()[0] == 13 else 11080)
 try:

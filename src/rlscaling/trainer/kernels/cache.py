@@ -6,8 +6,12 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
+
+from rlscaling.errors import RLScalingWarning
 
 _DIGEST = hashlib.sha256
 _SIZE = _DIGEST().digest_size
@@ -28,7 +32,14 @@ def key(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def fetch(name: str, build: Callable[[], bytes]) -> Path:
+class Kept(NamedTuple):
+    """What was built, and the file that holds it."""
+
+    path: Path
+    body: bytes
+
+
+def fetch(name: str, build: Callable[[], bytes]) -> Kept:
     """Return the file of this name, built if it is missing or damaged.
 
     The last 32 bytes of a file are the SHA-256 of the others, so a torn or altered file is noticed; loaders of shared
@@ -44,55 +55,63 @@ def fetch(name: str, build: Callable[[], bytes]) -> Path:
 
     Returns
     -------
-    Path
+    Kept
         A file in ``folder()``, or in a temporary folder of this process where that cannot be written.
+
+    Warns
+    -----
+    RLScalingWarning
+        When it cannot: every process then builds for itself.
     """
-    for place in (folder, _own_folder):
-        try:
-            path = place() / name
-            if _content(path) is None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, build())
-            return path
-        except OSError as error:
-            failure = error
-    raise failure
-
-
-def content(path: Path) -> bytes:
-    """Return what ``build`` returned for this file."""
-    data = _content(path)
-    assert data is not None, f"{path} was changed after it was fetched"
-    return data
+    for place in (folder(), *_own_folders()):
+        body = _content(place / name)
+        if body is not None:
+            return Kept(place / name, body)
+    body = build()
+    try:
+        return Kept(_write(folder(), name, body), body)
+    except OSError as error:
+        warnings.warn(
+            f"compiled kernels cannot be kept in {folder()} ({error.strerror}), so every process compiles them anew; "
+            "set XDG_CACHE_HOME to a folder that can be written",
+            RLScalingWarning,
+            stacklevel=2,
+        )
+    if not _temporary:
+        _temporary.append(tempfile.TemporaryDirectory(prefix="rlscaling-kernels-"))
+    (own,) = _own_folders()
+    return Kept(_write(own, name, body), body)
 
 
 def _content(path: Path) -> bytes | None:
     """Return what a file holds, None if it is missing or damaged."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except OSError:  # not there, or not to be read: it can be built
         return None
     body, digest = data[:-_SIZE], data[-_SIZE:]
     return body if _DIGEST(body).digest() == digest else None
 
 
-def _write(path: Path, body: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.parent)
+def _write(place: Path, name: str, body: bytes) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / name
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=place)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body + _DIGEST(body).digest())
-        Path(name).chmod(0o755)
-        Path(name).replace(path)
+        Path(temporary).chmod(0o755)
+        Path(temporary).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            Path(temporary).unlink()
         raise
+    return path
 
 
 _temporary: list[tempfile.TemporaryDirectory[str]] = []
+"""The folder of this process, once it needed one."""
 
 
-def _own_folder() -> Path:
-    if not _temporary:
-        _temporary.append(tempfile.TemporaryDirectory(prefix="rlscaling-kernels-"))
-    return Path(_temporary[0].name)
+def _own_folders() -> list[Path]:
+    return [Path(folder.name) for folder in _temporary]

@@ -180,7 +180,7 @@ def cubin(name: str, arch: str) -> bytes:
     version = ".".join(map(str, nvrtc_version()))
     source = sources.read(name)
     file = cache.key(source.text, sources.header(), arch, version, " ".join(OPTIONS)) + ".cubin"
-    return cache.content(cache.fetch(file, lambda: compile_cubin(name, arch)))
+    return cache.fetch(file, lambda: compile_cubin(name, arch)).body
 
 
 def architecture(device: torch.device) -> str:

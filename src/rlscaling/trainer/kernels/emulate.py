@@ -93,7 +93,7 @@ def _library(path: str | Path) -> ctypes.CDLL:
     source = sources.read(path)
     emulation = (sources.FOLDER / EMULATION).read_text(encoding="utf-8")
     name = cache.key(source.text, sources.header(), emulation, unit(source), compiler(), " ".join(FLAGS))
-    return ctypes.CDLL(str(cache.fetch(f"{name}.so", lambda: _build(source))))
+    return ctypes.CDLL(str(cache.fetch(f"{name}.so", lambda: _build(source)).path))
 
 
 def entry(path: str | Path, kernel: str) -> ctypes._NamedFuncPointer:

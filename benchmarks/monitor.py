@@ -17,7 +17,6 @@ import numpy as np
 
 from _common import SEED, Check
 from rlscaling import Trace, fit_trace, monitor
-from rlscaling.monitoring import NO_CURVE
 from simulation import ROWS, draw, evaluations, truth
 
 NOISES = ((0.3, 0.003), (0.6, 0.006), (0.8, 0.010))
@@ -37,7 +36,7 @@ def one(k: int) -> tuple[bool, dict[str, float]] | None:
         fit = fit_trace(Trace(C, y), max_compute=seen * params[2])
     except ValueError:
         return None
-    if fit.verdict in NO_CURVE or fit.n_points < 7:
+    if not fit.verdict.has_curve or fit.n_points < 7:
         return None
     start = int(np.searchsorted(C, 1.5 * fit.compute_range[1]))
     since = np.maximum(np.arange(len(C)) - start + 1, 0)

@@ -13,7 +13,7 @@ from rlscaling.bootstrapping import RngLike, entropy_of
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
 from rlscaling.forecast import check_budgets, extrapolate
-from rlscaling.format import html_table, number, plus_minus, robust_error, text_table
+from rlscaling.format import Printed, number, plus_minus, robust_error, rough
 from rlscaling.pairs import probability_best
 from rlscaling.printing import unit_text
 from rlscaling.results import SigmoidFit
@@ -34,7 +34,7 @@ class Share:
 
 
 @dataclass(frozen=True, repr=False)
-class Allocation:
+class Allocation(Printed):
     """A budget split over recipes, the likely best first; a share of 0 says to drop the recipe."""
 
     shares: tuple[Share, ...]
@@ -46,7 +46,7 @@ class Allocation:
     @property
     def headline(self) -> str:
         """Which recipes to extend and which to drop, in a sentence."""
-        kept = [f"{s.recipe} by {number(float(f'{s.compute:.2g}'))}" for s in self.shares if s.compute > 0]
+        kept = [f"{s.recipe} by {rough(s.compute)}" for s in self.shares if s.compute > 0]
         dropped = [s.recipe for s in self.shares if s.compute == 0]
         text = f"extend {', '.join(kept)} {unit_text(self.compute_unit)}"
         return text + (f"; drop {', '.join(dropped)}" if dropped else "")
@@ -67,15 +67,6 @@ class Allocation:
         """Return the split as JSON-ready values."""
         return {"verdict": self.headline, "budget": self.budget, "at": self.at, "compute_unit": self.compute_unit,
                 "shares": [asdict(share) for share in self.shares], "seed": self.seed}  # fmt: skip
-
-    def __str__(self) -> str:
-        return f"{self.headline}\n{text_table(self.rows(), self.header)}"
-
-    def __repr__(self) -> str:
-        return f"Allocation({self.headline})"
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows(), self.header, self.headline)
 
 
 def allocate(

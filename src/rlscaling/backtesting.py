@@ -16,7 +16,7 @@ from rlscaling.curves import Array
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fit import fit_trace
 from rlscaling.forecast import extrapolate
-from rlscaling.format import html_table, number, text_table
+from rlscaling.format import Printed, number
 from rlscaling.forms import fit_power_law
 from rlscaling.printing import unit_text
 from rlscaling.results import SigmoidFit, finite
@@ -86,7 +86,7 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Backtest:
+class Backtest(Printed):
     """Forecasts of one run from several cutoffs, held against what came.
 
     Attributes
@@ -102,7 +102,6 @@ class Backtest:
     cutoffs: tuple[float, ...]
     origins: tuple[Origin, ...]
     seed: int
-    notes: tuple[str, ...] = ()
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -181,7 +180,6 @@ class Backtest:
         return {
             "verdict": self.headline, "advice": self.advice, "run": self.trace.name, "cutoffs": list(self.cutoffs),
             "compute_unit": self.trace.compute_unit, "scores": scores, "forecasts": forecasts, "seed": self.seed,
-            "notes": list(self.notes),
         }  # fmt: skip
 
     header = ("", "to", "cutoffs", "median error", "mean error", "beats last value", "interval held")
@@ -200,17 +198,10 @@ class Backtest:
         """Return the lines below the table."""
         unit = unit_text(self.trace.compute_unit)
         where = f"fitted to {', '.join(number(c) for c in self.cutoffs)} {unit}"
-        return [*filter(None, [self.advice]), where, *(f"note: {note}" for note in self.notes)]
-
-    def __str__(self) -> str:
-        table = text_table(self.rows(), self.header) if self.scores else ""
-        return "\n".join(filter(None, [self.headline, table, *(f"  {text}" for text in self.foot())]))
+        return [*filter(None, [self.advice]), where]
 
     def __repr__(self) -> str:
         return f"Backtest({self.trace.name!r}, {len(self.cutoffs)} cutoffs, {', '.join(self.models)})"
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows(), self.header, self.headline, self.foot())
 
 
 def _name(model: str) -> str:

@@ -78,15 +78,13 @@ class CommonCeiling:
     @cached_property
     def pairs(self) -> Differences:
         """Differences of ``B`` of all pairs."""
-        family = np.ones(len(self.names), dtype=bool)
+        family = np.full(len(self.names), self.shared_R0)
         return differences(self.B, self.B_draws, family, margin=0.0, confidence_level=self.confidence_level)
 
     def verdict(self, x: str, y: str) -> PairVerdict:
         """Return whether ``B`` of ``x`` is ``higher`` or ``lower`` than that of ``y``, or ``undecided``."""
         i, j = self.names.index(x), self.names.index(y)
-        row = self.pairs.row(min(i, j), max(i, j))
-        found = self.pairs.verdict(row, known=self.shared_R0, alpha=1.0 - self.confidence_level)
-        return found if i < j else found.reversed
+        return self.pairs.verdict(i, j, alpha=1.0 - self.confidence_level)
 
     def rows(self) -> list[list[str]]:
         """Return one row a recipe: name, B, its interval, C_mid, and the shift of B."""

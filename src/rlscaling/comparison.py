@@ -24,10 +24,10 @@ from rlscaling.fit import model_of
 from rlscaling.forecast import check_budgets, supported_beyond
 from rlscaling.intervals import check_level, percentile_interval
 from rlscaling.joint import Group, Progress, fit_group
-from rlscaling.matches import Match, crossover, match, multiplier, probability_above
-from rlscaling.pairs import Differences, PairVerdict, differences, probability_best
+from rlscaling.matches import Match, crossover, match, multiplier
+from rlscaling.pairs import Differences, PairVerdict, differences, probability_above, probability_best
 from rlscaling.results import SigmoidFit
-from rlscaling.rivals import NO_CURVE, Of, Rival, make_rivals, scale_of
+from rlscaling.rivals import Of, Rival, make_rivals, scale_of
 from rlscaling.seeds import SeedSpread, comparable_seeds, spread_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Comparison:
     @cached_property
     def contenders(self) -> tuple[Rival, ...]:
         """The recipes whose curve can be carried to a budget: not flat, falling or a misfit. All, where none can."""
-        return tuple(rival for rival in self.rivals if rival.verdict not in NO_CURVE) or self.rivals
+        return tuple(rival for rival in self.rivals if rival.verdict.has_curve) or self.rivals
 
     def probability_best(self, at: float | None = None, *, new_run: bool = False) -> dict[str, float]:
         """Return the probability of being the best of the contenders at ``at``, or of a new run of each being it."""
@@ -113,7 +113,7 @@ class Comparison:
         """
         first, second = self._two(x, y)
         C, of = np.array([[self._budget(at)]]), Of.NEW_RUN if new_run else Of.RECIPE
-        return probability_above(first.curves(C, of)[:, 0] - second.curves(C, of)[:, 0])
+        return float(probability_above(first.curves(C, of)[:, 0] - second.curves(C, of)[:, 0]))
 
     def _budget(self, at: float | None) -> float:
         return self.at[0] if at is None else float(check_budgets(self.rivals[0].fits[0], at)[0])
@@ -129,7 +129,7 @@ class Comparison:
         C = np.array([[self.at[0]]])
         estimate = np.array([float(rival.predict(self.at[0])) for rival in self.rivals])
         draws = np.array([rival.curves(C, Of.RECIPE)[:, 0] for rival in self.rivals])
-        family = np.array([rival.verdict not in NO_CURVE for rival in self.rivals])
+        family = np.array([rival.verdict.has_curve for rival in self.rivals])
         return self._differences(estimate, draws, family)
 
     # --- ceilings and exponents ----------------------------------------------------------------------------
@@ -152,16 +152,9 @@ class Comparison:
         """
         if on not in ("A", "R"):
             raise FitError(f'on={on!r} is unknown; choose "A" (the ceiling) or "R" (the pass rate at the budget)')
-        first, second = self._two(x, y)
-        i, j = self._index(x), self._index(y)
+        self._two(x, y)
         pairs = self.A_pairs if on == "A" else self.R_pairs
-        known = (
-            first.known and second.known
-            if on == "A"
-            else first.verdict not in NO_CURVE and second.verdict not in NO_CURVE
-        )
-        found = pairs.verdict(pairs.row(min(i, j), max(i, j)), known=known, alpha=1.0 - self.confidence_level)
-        return found if i < j else found.reversed
+        return pairs.verdict(self._index(x), self._index(y), alpha=1.0 - self.confidence_level)
 
     @cached_property
     def leaders_by_A(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from rlscaling.format import html_table, interval, number, plus_minus, robust_error, text_table
 from rlscaling.printing import unit_text
 from rlscaling.results import finite
-from rlscaling.rivals import NO_CURVE, Of, Rival
+from rlscaling.rivals import Of, Rival
 
 if TYPE_CHECKING:
     from rlscaling.comparison import Comparison
@@ -103,7 +103,7 @@ def shape_table(c: Comparison) -> Table:
     """Return one row a recipe: C_mid, C90 and B at the R0 of the comparison."""
     rows = []
     for rival in _order(c):
-        if rival.verdict in NO_CURVE:
+        if not rival.verdict.has_curve:
             continue
         row = [rival.name]
         for share in (0.5, 0.9):

@@ -11,6 +11,7 @@ import numpy as np
 
 from rlscaling.curves import Array, Mask
 from rlscaling.format import number
+from rlscaling.intervals import order_interval
 from rlscaling.printing import unit_text
 from rlscaling.results import finite
 
@@ -133,14 +134,6 @@ class Multiplier:
             f"{self.y} needs {number(self.value, 2)} times the compute of {self.x} to reach {self.pass_rate:.3f} "
             f"({100 * self.confidence_level:g} %: {number(low, 2)} to {number(high, 2)})"
         )
-
-
-def order_interval(draws: Array, confidence_level: float) -> tuple[float, float]:
-    """Return the percentile interval by order statistics, so that inf stays inf."""
-    ordered = np.sort(draws)
-    tail = 0.5 * (1.0 - confidence_level)
-    low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
-    return float(low), float(ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))])
 
 
 def last_crossing(difference: Curves, low: float, high: float) -> tuple[Array, Mask]:

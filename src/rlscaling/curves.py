@@ -79,6 +79,17 @@ def sigmoid_inverse(pass_rate: ArrayLike, A: ArrayLike, B: ArrayLike, C_mid: Arr
     return np.asarray(np.where(inside, compute, np.nan))
 
 
+def sigmoid_reach(pass_rate: float, A: Array, B: Array, C_mid: Array, R0: Array) -> Array:
+    """Return the compute to reach ``pass_rate`` of each curve: 0 where it starts past it, inf where it never comes.
+
+    A falling curve (unbounded scores) reaches a target from above.
+    """
+    compute = sigmoid_inverse(pass_rate, A, B, C_mid, R0)
+    sign = np.where(A >= R0, 1.0, -1.0)
+    compute = np.where(sign * (pass_rate - A) >= 0.0, np.inf, compute)
+    return np.asarray(np.where(sign * (pass_rate - R0) <= 0.0, 0.0, compute))
+
+
 def power_law(compute: ArrayLike, A: ArrayLike, B: ArrayLike, D: ArrayLike) -> Array:
     """Return ``A - D / C**B``: the limit of the sigmoid for ``C >> C_mid`` [ScaleRL, A.4]."""
     with np.errstate(divide="ignore"):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rlscaling.averaging import average_forecast
 from rlscaling.bootstrapping import SEED_SD, RngLike, bootstrap
-from rlscaling.curves import Array, sigmoid, sigmoid_inverse
+from rlscaling.curves import Array, sigmoid, sigmoid_reach
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fit import fit_trace, model_of, refit
 from rlscaling.format import interval, number, text_table
@@ -153,7 +153,7 @@ def _curves(draws: Array, budgets: Array) -> Array:
 
 def supported_beyond(verdict: Verdict, measured: float = SUPPORTED_BEYOND) -> float:
     """Return up to how many times the compute so far a number may be given; ``measured`` where A is not identified."""
-    if verdict in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT):
+    if not verdict.has_curve:
         return 1.0
     return measured if verdict is Verdict.NOT_IDENTIFIED else np.inf
 
@@ -200,21 +200,10 @@ def compute_to_reach(
         raise FitError(f"pass_rate={target:g} is outside [0, 1]: pass rates are fractions, e.g. 0.55 for 55 %")
     boot = _bootstrap(fit, bootstrap, rng)
     A, B, C_mid, R0 = boot.distribution.T
-    draws = _reach(target, A, B, C_mid, R0)
+    draws = sigmoid_reach(target, A, B, C_mid, R0)
     p = fit.params
-    point = float(_reach(target, *(np.array([v]) for v in p.as_tuple()))[0])
+    point = float(sigmoid_reach(target, *(np.array([v]) for v in p.as_tuple()))[0])
     return Reach(fit, target, point, draws, boot.confidence_level)
-
-
-def _reach(target: float, A: Array, B: Array, C_mid: Array, R0: Array) -> Array:
-    """Return the compute to reach ``target`` of each curve: 0 where it starts past it, inf where it never comes.
-
-    A falling curve (unbounded scores) reaches a target from above.
-    """
-    compute = sigmoid_inverse(target, A, B, C_mid, R0)
-    sign = np.where(A >= R0, 1.0, -1.0)
-    compute = np.where(sign * (target - A) >= 0.0, np.inf, compute)
-    return np.asarray(np.where(sign * (target - R0) <= 0.0, 0.0, compute))
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,17 @@ def number(value: float, decimals: int | None = None) -> str:
     return f"{round(value, decimals) + 0.0:,.{max(decimals, 0)}f}"  # + 0.0: no minus before a zero
 
 
+def rough(value: float) -> str:
+    """Return ``value`` with 2 significant digits, for what is known to no more.
+
+    Examples
+    --------
+    >>> rough(24_651.0), rough(float("inf"))
+    ('25,000', 'inf')
+    """
+    return number(float(f"{value:.2g}"))
+
+
 def plus_minus(value: float, error: float) -> str:
     """Return ``value ± error`` with the digits the error allows.
 
@@ -105,3 +116,36 @@ def html_table(rows: Sequence[Sequence[str]], header: Sequence[str], title: str,
     foot = "".join(f"<div><small>{html.escape(n)}</small></div>" for n in notes)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div><b>{html.escape(title)}</b>{table}{foot}</div>"
+
+
+class Printed:
+    """A result that is a sentence, a table and lines below it: plain text in a terminal, HTML in a notebook."""
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence."""
+        raise NotImplementedError
+
+    @property
+    def header(self) -> Sequence[str]:
+        """Names of the columns of `rows`."""
+        raise NotImplementedError
+
+    def rows(self) -> list[list[str]]:
+        """Return the table as text."""
+        raise NotImplementedError
+
+    def foot(self) -> list[str]:
+        """Return the lines below the table."""
+        return []
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        table = text_table(rows, self.header) if rows else ""
+        return "\n".join(filter(None, [self.headline, table, *(f"  {text}" for text in self.foot())]))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.headline})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), self.header, self.headline, self.foot())

@@ -6,7 +6,6 @@ import itertools
 import math
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from rlscaling.curves import Array, gompertz, richards
 
@@ -48,6 +47,8 @@ def fit_growth(form: str, C: Array, y: Array, *, A_max: float, R0: float | None)
         s = share(p)
         start, top = _linear(s, y, A_max, R0)
         return np.asarray(y - start * (1.0 - s) - top * s)
+
+    from scipy.optimize import least_squares  # a tenth of a second to import, and few call this
 
     width = float(x[-1] - x[0])
     steepness = np.log(np.array([0.7, 1.5, 3.0, 6.0]) / max(width, 1e-6) * 2.0)

@@ -33,6 +33,14 @@ def percentile_interval(draws: Array, confidence_level: float) -> Array:
         return np.asarray(np.quantile(draws, [tail, 1.0 - tail], axis=0, method="linear").T)
 
 
+def order_interval(draws: Array, confidence_level: float) -> tuple[float, float]:
+    """Return the percentile interval by order statistics, so that inf stays inf."""
+    ordered = np.sort(draws)
+    tail = 0.5 * (1.0 - confidence_level)
+    low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
+    return float(low), float(ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))])
+
+
 def _hull(this_run: Array, new_run: Array) -> Array:
     """Return the interval that holds both: at a bound of ``A`` the spread between seeds can only push inwards."""
     low, high = np.minimum(this_run, new_run)[..., 0], np.maximum(this_run, new_run)[..., 1]
@@ -303,12 +311,8 @@ class Reach:
 
     @cached_property
     def confidence_interval(self) -> tuple[float, float]:
-        """This-run interval; inf where replicates never reach it (by order statistics, so that inf stays inf)."""
-        ordered = np.sort(self.draws)
-        tail = 0.5 * (1.0 - self.confidence_level)
-        low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
-        high = ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))]
-        return float(low), float(high)
+        """This-run interval; inf where replicates never reach it."""
+        return order_interval(self.draws, self.confidence_level)
 
     @property
     def probability(self) -> float:

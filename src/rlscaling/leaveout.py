@@ -16,11 +16,11 @@ from rlscaling.cohort import cohort
 from rlscaling.comparison import Comparison, compare_cohort
 from rlscaling.curves import Array, gain_share
 from rlscaling.errors import FitError
-from rlscaling.format import html_table, interval, number, plus_minus, robust_error, text_table
+from rlscaling.format import Printed, interval, number, plus_minus, robust_error
 from rlscaling.joint import Progress
 from rlscaling.pairs import PairVerdict
 from rlscaling.results import SigmoidFit, finite
-from rlscaling.rivals import NO_CURVE, Of
+from rlscaling.rivals import Of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,7 @@ def change_of(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeaveOneOut:
+class LeaveOneOut(Printed):
     """A reference recipe against variants of it [ScaleRL, Fig. 7].
 
     Attributes
@@ -99,7 +99,7 @@ class LeaveOneOut:
             np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in rival.fits])
             for what in ("compute", "pass_rate")
         )
-        if rival.verdict in NO_CURVE or A == R0:
+        if not rival.verdict.has_curve or A == R0:
             return C[:0], R[:0], R[:0]
         share = (R - R0) / (A - R0)
         inside = (share > 0) & (share < 1) & (C > 0)
@@ -176,7 +176,7 @@ class LeaveOneOut:
             r, rival = self.record(name), self.comparison.rival(name)
             A_error, B_error = robust_error(rival.ceilings(Of.RECIPE)), 0.25 * (r["B_high"] - r["B_low"])
             A = plus_minus(r["A"], A_error) if rival.known else "not identified"
-            if rival.verdict in NO_CURVE:
+            if not rival.verdict.has_curve:
                 rows.append([name, r["change"], r["verdict"], "", "", "", "", "", ""])
                 continue
             B = plus_minus(r["B"], B_error) + ("" if r["common_ceiling"] else " (own A)")
@@ -231,15 +231,6 @@ class LeaveOneOut:
         """Columns of the printed table."""
         return ["", "change", "A", "vs. reference", "B", f"{100 * self.comparison.confidence_level:g} %",
                 "vs. reference", "C_mid", "slope"]  # fmt: skip
-
-    def __str__(self) -> str:
-        return "\n".join([self.headline, text_table(self.rows(), self.header), *(f"  {t}" for t in self.foot())])
-
-    def __repr__(self) -> str:
-        return f"LeaveOneOut({self.headline})"
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows(), self.header, self.headline, self.foot())
 
 
 _DECIDED = (PairVerdict.LOWER, PairVerdict.HIGHER)
@@ -306,7 +297,7 @@ def leave_one_out(
     alike = [
         name
         for name in comparison.names
-        if comparison.rival(name).verdict not in NO_CURVE
+        if comparison.rival(name).verdict.has_curve
         and (name == reference or comparison.verdict(name, reference) not in _DECIDED)
     ]
     refit = comparison.with_common_ceiling(*alike) if len(alike) > 1 and reference in alike else None

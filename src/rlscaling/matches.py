@@ -10,7 +10,7 @@ import numpy as np
 from rlscaling.crossing import FARTHEST, Crossover, Multiplier, find_crossover
 from rlscaling.curves import Array
 from rlscaling.format import interval, number
-from rlscaling.pairs import PairVerdict
+from rlscaling.pairs import PairVerdict, probability_above
 from rlscaling.printing import unit_text
 from rlscaling.results import finite
 from rlscaling.rivals import Of, Rival
@@ -106,12 +106,7 @@ class Match:
 def difference_of(value: float, draws: Array, new_run: Array, tail: float) -> Difference:
     """Return a difference from its draws."""
     low, high = np.quantile(draws, [tail, 1.0 - tail])
-    return Difference(value, float(low), float(high), probability_above(draws), probability_above(new_run))
-
-
-def probability_above(draws: Array) -> float:
-    """Return the share of draws above 0, ties counting half."""
-    return float((draws > 0).mean() + 0.5 * (draws == 0).mean())
+    return Difference(value, float(low), float(high), *(float(probability_above(d)) for d in (draws, new_run)))
 
 
 def match(

@@ -310,7 +310,7 @@ def log_likelihood_of(residual: Array, ratio: Array, noise: str) -> float:
     for rho in RHO_GRID.tolist() if noise == "ar1" else [0.0]:
         z = whiten(residual, rho, ratio)
         variance = max(float(z @ z), floor) / n
-        log_det = float(log_det_whitening(rho, ratio)) if rho else 0.0
+        log_det = float(log_det_whitening(rho, ratio))
         best = max(best, log_det - 0.5 * n * (math.log(2.0 * math.pi * variance) + 1.0))
     return best
 

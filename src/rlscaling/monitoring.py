@@ -16,7 +16,7 @@ from rlscaling.format import number
 from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
 from rlscaling.resample import replicates
-from rlscaling.results import SigmoidFit, Verdict, finite
+from rlscaling.results import SigmoidFit, finite
 from rlscaling.trace import Trace
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
@@ -33,7 +33,6 @@ TRUNCATION = 0.10  # runs destabilise when 10 to 15 % of the generations are cut
 RECENT = 3  # evaluations behind a warning
 ENTROPY_SHARE = 0.05  # of the entropy at the start: below, the policy has collapsed
 STALL = 5.0  # median gaps without a row
-NO_CURVE = (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT)
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
         raise FitError(
             f"{fit.n_points} fitted points are too few to watch a run by ({MIN_POINTS_FOR_INTERVAL} needed); wait"
         )
-    if fit.verdict in NO_CURVE:
+    if not fit.verdict.has_curve:
         raise FitError(f"the fit is {fit.verdict}, so there is no curve to leave: {fit.reason}")
     last, model = fit.compute_range[1], model_of(fit)
     later = (trace.compute > last) & (trace.compute <= HORIZON * last)

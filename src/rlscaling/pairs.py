@@ -41,6 +41,8 @@ class Differences:
     ----------
     first, second : index arrays
         The recipes of each pair.
+    family : boolean array of shape (recipes,)
+        Recipes about which something may be claimed.
     difference, low, high
         Difference of the estimates, and its interval from the draws.
     p_greater, p_within
@@ -51,6 +53,7 @@ class Differences:
 
     first: Index
     second: Index
+    family: Mask
     difference: Array
     low: Array
     high: Array
@@ -61,13 +64,17 @@ class Differences:
 
     def row(self, i: int, j: int) -> int:
         """Return where the pair ``i < j`` stands."""
-        n = int(self.second.max()) + 1
+        n = len(self.family)
         return i * n - i * (i + 1) // 2 + (j - i - 1)
 
-    def verdict(self, row: int, *, known: bool, alpha: float) -> PairVerdict:
-        """Return the verdict on a pair; ``known`` is false where nothing may be claimed."""
-        if not known:
+    def verdict(self, i: int, j: int, *, alpha: float) -> PairVerdict:
+        """Return how recipe ``i`` stands to ``j``: undecided where one of them is not of the family."""
+        if not (self.family[i] and self.family[j]):
             return PairVerdict.UNDECIDED
+        found = self._ordered_verdict(self.row(min(i, j), max(i, j)), alpha)
+        return found if i < j else found.reversed
+
+    def _ordered_verdict(self, row: int, alpha: float) -> PairVerdict:
         if self.p_within[row] >= EQUAL_PROBABILITY and self.p_equal_family[row] <= 1.0 - EQUAL_PROBABILITY + TINY:
             return PairVerdict.EQUAL
         if self.p_family[row] <= alpha:
@@ -98,7 +105,7 @@ def differences(estimate: Array, draws: Array, family: Mask, *, margin: float, c
         D = draws[i] - draws[i + 1 :]
         q = np.quantile(D, [tail, 0.1587, 0.5, 0.8413, 1.0 - tail], axis=1)
         below, above = np.maximum(q[2] - q[1], TINY), np.maximum(q[3] - q[2], TINY)
-        p_greater = (D > 0).mean(axis=1) + 0.5 * (D == 0).mean(axis=1)
+        p_greater = probability_above(D)
         t = np.where(q[2] > 0, q[2] / below, -q[2] / above)
         t_equal = np.minimum((margin - q[2]) / above, (margin + q[2]) / below)
         parts.append(np.stack([q[0], q[4], p_greater, (np.abs(D) < margin).mean(axis=1), t, t_equal]))
@@ -110,7 +117,7 @@ def differences(estimate: Array, draws: Array, family: Mask, *, margin: float, c
             np.maximum(largest, np.maximum(R.max(axis=0), -R.min(axis=0)), out=largest)
     low, high, p_greater, p_within, t, t_equal = np.concatenate(parts, axis=1)
     return Differences(
-        first, second, estimate[first] - estimate[second], low, high, p_greater, p_within,
+        first, second, family, estimate[first] - estimate[second], low, high, p_greater, p_within,
         _exceedance(largest, t), _exceedance(largest_signed, t_equal),
     )  # fmt: skip
 
@@ -121,6 +128,11 @@ def _exceedance(maxima: Array, t: Array) -> Array:
         return np.ones(len(t))
     ordered = np.sort(maxima)
     return np.asarray((len(ordered) - np.searchsorted(ordered, t - TINY, side="left")) / len(ordered))
+
+
+def probability_above(draws: Array) -> Array:
+    """Return the share of draws above 0 along the last axis, ties counting half."""
+    return np.asarray((draws > 0).mean(axis=-1) + 0.5 * (draws == 0).mean(axis=-1))
 
 
 def probability_best(draws: Array) -> Array:

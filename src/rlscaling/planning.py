@@ -13,17 +13,16 @@ from rlscaling.curves import Array
 from rlscaling.errors import FitError
 from rlscaling.fit import model_of
 from rlscaling.forecast import check_budgets, extrapolate
-from rlscaling.format import html_table, number, plus_minus, robust_error, text_table
+from rlscaling.format import Printed, number, plus_minus, robust_error, rough
 from rlscaling.horizon import FARTHEST, Z95, Rate, compute_needed
 from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
-from rlscaling.results import ComputeNeeded, SigmoidFit, Verdict, finite
+from rlscaling.results import ComputeNeeded, SigmoidFit, finite
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, score_scale
 
 N_DRAWS = 50  # replicates of the fit, and as many from its posterior
 N_ENDS = 200  # run lengths tried
 BAND = (0.1, 0.5, 0.9)
-NO_PLAN = (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT)
 MORE_OFTEN, MORE_PROMPTS = 2.0, 4.0
 MOST_RHO = 0.99
 ROUND = (1.0, 2.0, 5.0, 10.0)
@@ -47,7 +46,7 @@ class Way:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(Printed):
     """How much longer to run.
 
     Attributes
@@ -89,7 +88,7 @@ class Plan:
     @property
     def reached(self) -> bool:
         """Whether the target is reached already."""
-        return self.fit.verdict not in NO_PLAN and self.present <= self.target_half_width
+        return self.fit.verdict.has_curve and self.present <= self.target_half_width
 
     @property
     def _what(self) -> str:
@@ -99,7 +98,7 @@ class Plan:
     def headline(self) -> str:
         """How much longer to run, in a sentence."""
         unit, target = unit_text(self.fit.compute_unit), f"±{self.target_half_width:g}"
-        if self.fit.verdict in NO_PLAN:
+        if not self.fit.verdict.has_curve:
             return f"no plan: the verdict is {self.fit.verdict}; {self.fit.reason}"
         if self.reached:
             return f"{self._what} is known to {target} already (±{self.present:.2g}, 95 %)"
@@ -107,10 +106,10 @@ class Plan:
         if not math.isfinite(self.needed.median):
             farthest = number(FARTHEST * self.fit.compute_range[1])
             return f"no run length up to {farthest} {unit} would bring {self._what} to {target} at this noise"
-        high = number(_short(self.needed.high)) if math.isfinite(self.needed.high) else "beyond reach"
+        high = rough(self.needed.high) if math.isfinite(self.needed.high) else "beyond reach"
         return (
-            f"run to about {number(_short(self.needed.median))} {unit} to know {self._what} to {target} "
-            f"(10-90 %: {number(_short(self.needed.low))} to {high}); now ±{self.present:.2g}"
+            f"run to about {rough(self.needed.median)} {unit} to know {self._what} to {target} "
+            f"(10-90 %: {rough(self.needed.low)} to {high}); now ±{self.present:.2g}"
         )
 
     @property
@@ -133,9 +132,9 @@ class Plan:
         last, rows = self.fit.compute_range[1], []
         for way in self.ways:
             c = way.compute
-            low, high, more = (number(_short(v)) for v in (c.low, c.high, max(c.median - last, 0.0)))
-            n = number(_short(way.evaluations)) if math.isfinite(way.evaluations) else "inf"
-            rows.append([way.name, number(_short(c.median)), f"{low} to {high}", more, n])
+            low, high, more = (rough(v) for v in (c.low, c.high, max(c.median - last, 0.0)))
+            n = rough(way.evaluations)
+            rows.append([way.name, rough(c.median), f"{low} to {high}", more, n])
         return rows
 
     @property
@@ -166,16 +165,6 @@ class Plan:
             "seeds": [{"seeds": k, "half_width": width} for k, width in self.seeds], "seed_sd": self.seed_sd,
             "seed": self.seed, "notes": list(self.notes),
         }  # fmt: skip
-
-    def __str__(self) -> str:
-        table = text_table(self.rows(), self.header) if self.ways else ""
-        return "\n".join(filter(None, [self.headline, table, *(f"  {text}" for text in self.foot())]))
-
-    def __repr__(self) -> str:
-        return f"Plan({self.headline})"
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows(), self.header, self.headline, self.foot())
 
 
 def plan(
@@ -237,7 +226,7 @@ def plan(
         low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval[0].tolist()
     present = 0.5 * (high - low)
     ways: tuple[Way, ...] = ()
-    if fit.verdict not in NO_PLAN and present > target_half_width:
+    if fit.verdict.has_curve and present > target_half_width:
         shrunk = bootstrap(fit, scheme="posterior", n_resamples=N_DRAWS, rng=entropy)
         draws = (boot.distribution[:N_DRAWS], shrunk.distribution)
         ways = _ways(model, draws, target_half_width, budget)
@@ -316,7 +305,3 @@ def _rate(sampling: float, often: float, prompts: float) -> Rate:
 def _round_number(value: float) -> float:
     power = 10.0 ** math.floor(math.log10(value))
     return min(ROUND, key=lambda m: abs(math.log(m * power / value))) * power
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.2g}")

@@ -17,7 +17,7 @@ UNIT_TEXT = {
     "flops": "FLOPs",
 }
 NO_BARE_CEILING = ("ceiling-not-identified", "flat", "falling")
-NO_CURVE = ("flat", "falling")  # B and C_mid mean nothing there
+NO_MIDPOINT = ("flat", "falling")  # B and C_mid mean nothing there
 
 
 def unit_text(unit: str) -> str:
@@ -33,7 +33,7 @@ def headline(fit: SigmoidFit) -> str:
 def not_identified(fit: SigmoidFit, name: str) -> bool:
     """Return whether a parameter must not be printed as a number."""
     verdict = str(fit.verdict)
-    return (name == "A" and verdict in NO_BARE_CEILING) or (name in ("B", "C_mid") and verdict in NO_CURVE)
+    return (name == "A" and verdict in NO_BARE_CEILING) or (name in ("B", "C_mid") and verdict in NO_MIDPOINT)
 
 
 def twice_lines(fit: SigmoidFit) -> list[str]:
@@ -60,7 +60,7 @@ def parameter_rows(fit: SigmoidFit) -> list[list[str]]:
 
 
 def _meaningless(fit: SigmoidFit, name: str) -> bool:
-    return name in ("B", "C_mid") and str(fit.verdict) in NO_CURVE
+    return name in ("B", "C_mid") and str(fit.verdict) in NO_MIDPOINT
 
 
 def _remark(fit: SigmoidFit, name: str, low_high: tuple[float, float] | None = None) -> str:

@@ -11,11 +11,10 @@ import numpy as np
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
 from rlscaling.problem import LOG_B_CENTRE
-from rlscaling.results import SigmoidFit, Verdict
+from rlscaling.results import SigmoidFit
 
 LEAST_RUNS = 3
 LEAST_SD = {"A": 0.02, "log_B": 0.1, "log_C_mid": 0.2}  # a family of three alike is no certainty
-KNOWN = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
 SHAPES = ("sigmoid", "slow")
 
 
@@ -110,7 +109,7 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     units = sorted({fit.compute_unit for fit in given})
     if len(units) > 1:
         raise FitError(f"compute is in {' and '.join(units)}; learn from runs in one unit")
-    known = [fit for fit in given if fit.verdict in KNOWN]
+    known = [fit for fit in given if fit.verdict.tells_ceiling]
     if len(known) < LEAST_RUNS:
         raise FitError(
             f"{len(known)} of {len(given)} runs have a ceiling known to 0.05; a prior needs {LEAST_RUNS}: add finished "

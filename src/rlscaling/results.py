@@ -46,6 +46,16 @@ class Verdict(StrEnum):
     MISFIT = "misfit"
     GIVEN = "ceiling-given"
 
+    @property
+    def has_curve(self) -> bool:
+        """Whether the sigmoid describes the run: it is not flat, falling or a misfit."""
+        return self not in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT)
+
+    @property
+    def tells_ceiling(self) -> bool:
+        """Whether ``A`` is known to 0.05 or better."""
+        return self in (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
+
 
 @dataclass(frozen=True)
 class SigmoidParams:

@@ -10,20 +10,20 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.curves import Array, sigmoid, sigmoid_inverse
+from rlscaling.curves import Array, sigmoid, sigmoid_reach
 from rlscaling.intervals import percentile_interval
+from rlscaling.model import FittedModel
 from rlscaling.results import SigmoidFit, Verdict
 from rlscaling.seeds import SeedSpread
 from rlscaling.verdict import grade, score_scale
 
 KNOWN = (Verdict.IDENTIFIED, Verdict.APPROXIMATE, Verdict.WEAK)
-NO_CURVE = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT)
+WORST_FIRST = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT, Verdict.GIVEN)
 
 
 class Of(StrEnum):
-    """What a statement is about: the runs at hand, the recipe (its seeds are a sample), or a new run of it."""
+    """What a statement is about: the recipe (its seeds are a sample of it), or a new run of it."""
 
-    RUNS = "these runs"
     RECIPE = "the recipe"
     NEW_RUN = "a new run"
 
@@ -69,31 +69,24 @@ class Rival:
         """Compute of the last fitted evaluation of its longest run."""
         return max(fit.compute_range[1] for fit in self.fits)
 
-    def shift(self, of: Of) -> Array:
-        """Return what the spread between seeds adds to ``A`` in each draw, shape (size,)."""
-        k = self.n_seeds
-        if of is Of.RUNS or (of is Of.RECIPE and k < 2):
-            return np.zeros(len(self.spread))
-        # a single run stands for its recipe, as in `bootstrap`: a new one differs from it by the spread, once
-        share = 1.0 / k if of is Of.RECIPE else 1.0 + (1.0 / k if k > 1 else 0.0)
-        return np.asarray(self.spread * np.sqrt(share) * self.unit)
-
     def _shifted(self, of: Of) -> Array:
-        """Return the draws with ``A`` shifted, inside its bounds, shape (seeds, size, 4)."""
-        if of is Of.RUNS or (of is Of.RECIPE and self.n_seeds < 2):
-            return self.draws
+        """Return the draws with ``A`` moved by the spread between seeds, inside its bounds, shape (seeds, size, 4)."""
+        k = self.n_seeds
+        if of is Of.RECIPE and k < 2:
+            return self.draws  # a single run stands for its recipe, as in `bootstrap`
+        share = 1.0 / k if of is Of.RECIPE else 1.0 + (1.0 / k if k > 1 else 0.0)
         draws = self.draws.copy()
-        draws[:, :, 0] += self.shift(of)
+        draws[:, :, 0] += self.spread * np.sqrt(share) * self.unit
         A_max = self.fits[0].options.A_max
         if np.isfinite(A_max):
             draws[:, :, 0] = np.clip(draws[:, :, 0], draws[:, :, 3], A_max)
         return draws
 
-    def ceilings(self, of: Of = Of.RUNS) -> Array:
+    def ceilings(self, of: Of) -> Array:
         """Return ``A`` of each draw, the mean over seeds, shape (size,)."""
         return np.asarray(self._shifted(of)[:, :, 0].mean(axis=0))
 
-    def curves(self, compute: Array, of: Of = Of.RUNS) -> Array:
+    def curves(self, compute: Array, of: Of) -> Array:
         """Return the curve of each draw, the mean over seeds; ``compute`` of shape (1, m) or (size, 1)."""
         return mean_curve(self._shifted(of), compute)
 
@@ -125,7 +118,7 @@ class Rival:
 
         With several seeds the geometric mean over them.
         """
-        reached = [_reach(pass_rate, p) for p in (self.params[:, None, :], self.draws)]
+        reached = [sigmoid_reach(pass_rate, *np.moveaxis(p, 2, 0)) for p in (self.params[:, None, :], self.draws)]
         with np.errstate(divide="ignore", invalid="ignore"):
             means = [np.exp(np.log(r).mean(axis=0)) for r in reached]
         return float(means[0][0]), np.asarray(means[1])
@@ -144,15 +137,6 @@ def _mean(draws: Array) -> Array:
     mean = draws.mean(axis=0)
     mean[:, 1:3] = np.exp(np.log(draws[:, :, 1:3]).mean(axis=0))
     return np.asarray(mean)
-
-
-def _reach(pass_rate: float, draws: Array) -> Array:
-    """Return the compute to reach ``pass_rate``, shape (seeds, size): 0 where a curve starts past it."""
-    A, B, C_mid, R0 = np.moveaxis(draws, 2, 0)
-    sign = np.where(A >= R0, 1.0, -1.0)
-    compute = sigmoid_inverse(pass_rate, A, B, C_mid, R0)
-    compute = np.where(sign * (pass_rate - A) >= 0, np.inf, compute)
-    return np.asarray(np.where(sign * (pass_rate - R0) <= 0, 0.0, compute))
 
 
 def make_rivals(
@@ -189,7 +173,7 @@ def recipe_verdict(fits: Sequence[SigmoidFit], draws: Array, scale: float) -> Ve
     verdicts = [fit.verdict for fit in fits]
     if len(fits) == 1:
         return verdicts[0]
-    for worst in (*NO_CURVE, Verdict.GIVEN):
+    for worst in WORST_FIRST:
         if worst in verdicts:
             return worst
     if all(verdict is Verdict.NOT_IDENTIFIED for verdict in verdicts):
@@ -198,6 +182,6 @@ def recipe_verdict(fits: Sequence[SigmoidFit], draws: Array, scale: float) -> Ve
     return grade(float(low), float(high), fits[0].options.A_max, scale)
 
 
-def scale_of(models: Sequence[object]) -> float:
+def scale_of(models: Sequence[FittedModel]) -> float:
     """Return what 1.0 means in a comparison: 1 for pass rates, the widest observed range for unbounded scores."""
-    return max(score_scale(model) for model in models)  # type: ignore[arg-type]
+    return max(score_scale(model) for model in models)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlscaling.change import change, late_decline
 from rlscaling.curves import PARAMETER_NAMES, Array, sigmoid
-from rlscaling.format import number, robust_error
+from rlscaling.format import number, robust_error, rough
 from rlscaling.horizon import compute_needed
 from rlscaling.model import FittedModel
 from rlscaling.printing import unit_text
@@ -132,15 +132,8 @@ def _needed_text(needed: ComputeNeeded | None, last: float, unit: str) -> str:
     name = unit_text(unit)
     if not np.isfinite(needed.median):
         return f"; no run length up to {number(last * 1000)} {name} would bring it to ±0.02 at this noise"
-    high = number(_two_digits(needed.high)) if np.isfinite(needed.high) else "beyond reach"
-    return (
-        f"; run to about {number(_two_digits(needed.median))} {name} to know it to ±0.02 "
-        f"(10-90 %: {number(_two_digits(needed.low))} to {high})"
-    )
-
-
-def _two_digits(value: float) -> float:
-    return float(f"{value:.2g}")
+    high = rough(needed.high) if np.isfinite(needed.high) else "beyond reach"
+    return f"; run to about {rough(needed.median)} {name} to know it to ±0.02 (10-90 %: {rough(needed.low)} to {high})"
 
 
 def _shape_verdict(model: FittedModel, unit: str) -> Shape:

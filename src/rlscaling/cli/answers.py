@@ -12,13 +12,12 @@ from rlscaling.errors import FitError
 from rlscaling.forecast import DEFAULT_COMPUTE, CutoffSensitivity, compute_to_reach, cutoff_sensitivity, extrapolate
 from rlscaling.intervals import Bootstrap, Forecast, Reach
 from rlscaling.printing import unit_text
-from rlscaling.results import SigmoidFit, Verdict, finite
+from rlscaling.results import SigmoidFit, finite
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
 
 from .inputs import Run, said
 
 SCHEMA_VERSION = 1
-KNOWN = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
 Progress = Callable[[int, int], None]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rlscaling.saved import save_fit
 
 from . import output
-from .answers import KNOWN, Answer, Refusal, Request, answer, document
+from .answers import Answer, Refusal, Request, answer, document
 from .inputs import Run, UsageError, find_runs, fit_options
 from .pictures import PICTURES, save_picture
 
@@ -65,7 +65,7 @@ def _say(given: Answer | Refusal) -> None:
 def _exit_code(answers: Sequence[Answer | Refusal], require_identified: bool) -> int:
     if any(isinstance(given, Refusal) for given in answers):
         return REFUSED
-    unknown = any(isinstance(given, Answer) and given.fit.verdict not in KNOWN for given in answers)
+    unknown = any(isinstance(given, Answer) and not given.fit.verdict.tells_ceiling for given in answers)
     return NOT_IDENTIFIED if require_identified and unknown else 0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlscaling import __version__, datasets
 from rlscaling.curves import Array
-from rlscaling.format import interval, number, plus_minus, robust_error
+from rlscaling.format import interval, number, plus_minus, robust_error, rough
 from rlscaling.intervals import percentile_interval
 from rlscaling.trace import Trace, write_trace
 
@@ -173,7 +173,7 @@ def _conclusion(
         return f"Undecided: {at} {best} is ahead of {other} in {100 * share:.0f} % of the draws only."
     text = f"Bet on {best}: {at} it is ahead of {other} by {abs(difference):.3f} (95 %: {low:.3f} to {high:.3f})"
     if cross is not None:
-        text += f", although {other} leads up to about {number(float(f'{cross:.2g}'))} GPU-hours"
+        text += f", although {other} leads up to about {rough(cross)} GPU-hours"
     return f"{text}; between new runs of both it would be ahead with probability {share_new:.2f}."
 
 

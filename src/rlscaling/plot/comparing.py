@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlscaling.comparison import Comparison
 from rlscaling.comparison_text import probability
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
 from rlscaling.format import interval, number, plus_minus
 from rlscaling.intervals import percentile_interval
-from rlscaling.leaveout import LeaveOneOut
 from rlscaling.printing import unit_text
-from rlscaling.rivals import NO_CURVE, Of, Rival
+from rlscaling.rivals import Of, Rival
 
 from .axis import INK, ComputeAxis, marker_size
 from .drawing import GREY, RUN_STYLES, draw_bar, label_ends, literal, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from rlscaling.comparison import Comparison
+    from rlscaling.leaveout import LeaveOneOut
 
 BESIDE = 0.006  # of the axis: how far the bars at one budget stand apart
 IN_COLOUR = 6  # recipes that get a colour and a label; the others are thin and grey
@@ -87,7 +88,7 @@ def _draw_rival(ax: Axes, axis: ComputeAxis, rival: Rival, color: str, marker: s
         x, left_out = axis.place(data.compute), np.logical_not(data.used)
         ax.plot(x[data.used], data.pass_rate[data.used], marker, color=color, ms=size, mew=0, alpha=0.5)
         ax.plot(x[left_out], data.pass_rate[left_out], marker, mfc="none", mec=color, ms=size, mew=0.7, alpha=0.7)
-    if rival.verdict in NO_CURVE:
+    if not rival.verdict.has_curve:
         return
     band = percentile_interval(rival.curves(axis.grid[None, :], Of.RECIPE), level)
     ax.fill_between(axis.grid, band[:, 0], band[:, 1], color=color, alpha=0.15, lw=0, zorder=1.5)
@@ -101,7 +102,7 @@ def _draw_budget(
 ) -> tuple[float, str]:
     """Draw the interval at the budget; return the height of the label and its second line."""
     at = comparison.at[0]
-    if rival.verdict in NO_CURVE:
+    if not rival.verdict.has_curve:
         return float(rival.fits[0].data.pass_rate[-1]), str(rival.verdict)
     ci = np.array(comparison.interval(rival.curves(np.array([[at]]), Of.RECIPE)[:, 0]))
     value = float(rival.predict(at))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlscaling.backtesting import Backtest
 from rlscaling.errors import FitError
 
 from .axis import ComputeAxis, marker_size
@@ -15,6 +14,8 @@ from .drawing import GREY, RUN_STYLES, literal, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from rlscaling.backtesting import Backtest
 
 
 def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None = None) -> Axes:

@@ -6,6 +6,8 @@ import argparse
 import dataclasses
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,16 @@ def test_recipes_show_every_field_with_its_source(capsys: pytest.CaptureFixture[
     assert set(gspo["fields"]) == {field.name for field in dataclasses.fields(TrainConfig)} - {"recipe"}
     assert cli.main(["recipes", "gpso"]) == 2
     assert "did you mean gspo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["kernels"], ["train", "--out", "run"]])
+def test_without_torch_the_command_says_how_to_get_it(command: list[str], tmp_path: Path) -> None:
+    script = "import sys; sys.modules['torch'] = None; from rlscaling.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert "the trainer needs torch, which is not installed: pip install 'rlscaling[trainer]'" in done.stderr
 
 
 def test_paper_eval_sets_what_the_paper_says() -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rlscaling import __version__
-from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.errors import needing_torch
 
 from .answers import SCHEMA_VERSION
 from .output import Printer, print_json
@@ -14,12 +14,8 @@ from .output import Printer, print_json
 
 def kernels(args: argparse.Namespace) -> int:
     """Print the implementation in use and what each of them needs, and return the exit code."""
-    try:
+    with needing_torch():
         from rlscaling.trainer.kernels import backends, cache, ops
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise TrainError("the trainer needs torch, which is not installed: pip install 'rlscaling[trainer]'") from error
     name, reason = ops.backend()
     found = backends.survey()
     if args.json:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlscaling import __version__
-from rlscaling.trainer.checks import nearest
-from rlscaling.trainer.config import RECIPES, recipe_table
+from rlscaling.trainer.config import RECIPES, check_recipe, recipe_table
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.options import spell
 
 from .answers import SCHEMA_VERSION
 from .inputs import UsageError
@@ -29,9 +30,11 @@ AXES = {
 
 def recipes(args: argparse.Namespace) -> int:
     """Print the recipes asked for and return the exit code."""
-    for name in args.names:
-        if name not in RECIPES:
-            raise UsageError(f"recipe {name!r} is unknown{nearest(name, RECIPES)}; known are {', '.join(RECIPES)}")
+    try:
+        for name in args.names:
+            check_recipe(name)
+    except TrainError as error:
+        raise UsageError(str(error)) from None
     names = args.names or list(RECIPES)
     rows = recipe_table(names, every=args.all)
     if args.json:
@@ -39,23 +42,20 @@ def recipes(args: argparse.Namespace) -> int:
         return 0
     printer = Printer(sys.stdout)
     _overview(printer, names)
-    if args.names:
-        for name in names:
-            printer.line()
-            printer.heading(f"{name}: {RECIPES[name].summary}")
-            _fields(printer, [row for row in rows if row["recipe"] == name])
-        return 0
-    printer.line()
-    printer.heading("The same in every recipe that does not say otherwise")
-    _fields(
-        printer, [row for row in rows if row["recipe"] == names[0] and row["field"] not in RECIPES[names[0]].fields]
-    )
+    everything = bool(args.names)  # of a recipe asked for by name; else what it sets
+    if not everything:
+        first = names[0]
+        shared = [row for row in rows if row["recipe"] == first and row["field"] not in RECIPES[first].fields]
+        _section(printer, "The same in every recipe that does not say otherwise", shared)
     for name in names:
+        recipe = RECIPES[name]
+        own = [row for row in rows if row["recipe"] == name and (everything or row["field"] in recipe.fields)]
+        _section(printer, f"{name}: {recipe.summary}", own)
+    if not everything:
         printer.line()
-        printer.heading(f"{name}: {RECIPES[name].summary}")
-        _fields(printer, [row for row in rows if row["recipe"] == name and row["field"] in RECIPES[name].fields])
-    printer.line()
-    printer.line("[ScaleRL] is arXiv 2510.13786; 'rlscaling train --recipe NAME --FIELD VALUE' overrides any field.")
+        printer.line(
+            "[ScaleRL] is arXiv 2510.13786; 'rlscaling train --recipe NAME --FIELD VALUE' overrides any field."
+        )
     return 0
 
 
@@ -82,12 +82,10 @@ def _overview(printer: Printer, names: Sequence[str]) -> None:
     printer.table(["recipe", "schedule", loss_heading, "clips", *headings], rows)
 
 
-def _fields(printer: Printer, rows: Sequence[Mapping[str, Any]]) -> None:
+def _section(printer: Printer, heading: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    printer.line()
+    printer.heading(heading)
     width = max(len(row["field"]) for row in rows)
-    values = max(len(_spell(row["value"])) for row in rows)
+    values = max(len(spell(row["value"])) for row in rows)
     for row in rows:
-        printer.line(f"  {row['field']:<{width}}  {_spell(row['value']):<{values}}  {row['source']}")
-
-
-def _spell(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        printer.line(f"  {row['field']:<{width}}  {spell(row['value']):<{values}}  {row['source']}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlscaling.trainer.config import RECIPES, TrainConfig, make_config
-from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.errors import TrainError, needing_torch
 
 if TYPE_CHECKING:
     from rlscaling.trainer.loop import TrainResult, train
@@ -18,13 +18,7 @@ __all__ = ["RECIPES", "TrainConfig", "TrainError", "TrainResult", "make_config",
 
 def __getattr__(name: str) -> Any:
     if name in ("train", "TrainResult"):
-        try:
+        with needing_torch():
             from rlscaling.trainer import loop
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise TrainError(
-                "training needs torch, which is not installed: pip install 'rlscaling[trainer]'"
-            ) from error
         return getattr(loop, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,6 +29,7 @@ __all__ = [
     "RECIPES",
     "Recipe",
     "TrainConfig",
+    "check_recipe",
     "config_hash",
     "from_dict",
     "make_config",
@@ -179,8 +180,7 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     rlscaling.trainer.errors.TrainError: there is no field 'temprature' (did you mean temperature?); `python -m
     rlscaling.trainer --help` lists them
     """
-    if recipe not in RECIPES:
-        raise TrainError(f"recipe {recipe!r} is unknown{nearest(recipe, RECIPES)}; known are {', '.join(RECIPES)}")
+    check_recipe(recipe)
     for name in overrides:
         if name not in _FIELDS or name == "recipe":
             raise TrainError(
@@ -193,6 +193,18 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     if not fields.get("thinking_budget") and "length_control" not in overrides:
         fields["length_control"] = "none"
     return _checked(TrainConfig(recipe=recipe, **fields))
+
+
+def check_recipe(name: str) -> None:
+    """Check that there is a recipe of this name.
+
+    Raises
+    ------
+    TrainError
+        When there is none, with the names that there are.
+    """
+    if name not in RECIPES:
+        raise TrainError(f"recipe {name!r} is unknown{nearest(name, RECIPES)}; known are {', '.join(RECIPES)}")
 
 
 def to_dict(config: TrainConfig) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _add_fields(parser: argparse._ArgumentGroup) -> None:
             dest=field.name,
             default=argparse.SUPPRESS,
             metavar="VALUE",
-            help=f"{_about(field)} (default: the recipe's, or {_spell(field.default)})".replace("%", "%%"),
+            help=f"{_about(field)} (default: the recipe's, or {spell(field.default)})".replace("%", "%%"),
         )
 
 
@@ -91,9 +91,10 @@ def parse_field(name: str, text: str, wanted: type) -> Any:
         default = next(field.default for field in dataclasses.fields(TrainConfig) if field.name == name)
         option = name.replace("_", "-")
         raise TrainError(
-            f"--{option} {text!r} is not of type {wanted.__name__}; its default is {_spell(default)}"
+            f"--{option} {text!r} is not of type {wanted.__name__}; its default is {spell(default)}"
         ) from None
 
 
-def _spell(value: Any) -> str:
+def spell(value: Any) -> str:
+    """Return the value of a field as the command line takes it."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

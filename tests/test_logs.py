@@ -206,6 +206,32 @@ def test_several_candidates_are_listed_with_counts_and_ranges(tmp_path):
         read_trace(path, metric="val-core/aim/acc/mean@16")
 
 
+def test_a_metric_that_only_rows_in_the_middle_have_is_found(tmp_path):
+    """Neither the first rows nor the last one name it; nor do names of 2024 begin with val-."""
+    rows = logfiles.verl_rows(steps=60, every=10)
+    for row in rows:
+        if SCORE in row:
+            row["val/test_score/openai/gsm8k"] = row.pop(SCORE)
+    for row in (rows[0], rows[60]):
+        del row["val/test_score/openai/gsm8k"]
+    rows[35]["val-core/aime/acc/mean@8"] = 0.125
+    path = verl(tmp_path, rows)
+    assert read_trace(path, metric="val/test_score/*").columns["step"].tolist() == [10, 20, 30, 40, 50]
+    aime = read_trace(path)
+    assert (aime.columns["step"].tolist(), aime.pass_rate.tolist()) == ([35], [0.125])
+
+
+@pytest.mark.parametrize("cell", ['"0.5"', "NaN", '{"inner": 1}', "[1]", '"text"', "true", "1", str(10**30)])
+def test_a_cell_of_another_kind_leaves_the_others_as_they_are(tmp_path, cell):
+    rows = logfiles.verl_rows(steps=20, every=10)
+    path = verl(tmp_path, rows)
+    whole = read_trace(path)
+    path.write_text(path.read_text().replace('"critic/score/mean": -0.495', f'"odd": {cell}'))
+    trace = read_trace(path)
+    assert trace.pass_rate.tolist() == whole.pass_rate.tolist()
+    assert trace.compute.tolist() == whole.compute.tolist()
+
+
 def test_the_training_reward_is_taken_only_when_named_and_with_a_warning(tmp_path):
     rows = [{k: v for k, v in row.items() if not k.startswith("val-")} for row in logfiles.verl_rows(20, 10)]
     path = verl(tmp_path, rows[1:])

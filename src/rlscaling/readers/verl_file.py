@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,19 +15,12 @@ import numpy as np
 from rlscaling.errors import TraceError
 from rlscaling.schema import FloatArray
 
-from .frameworks import VERL, find_all
-from .log import STEP, Log, LogBuilder, flatten
+from .log import STEP, Log, LogBuilder, as_number, flatten
 from .options import ReadOptions
 
 NAME = "verl file logger"
 START = re.compile(rb'\s*\{\s*"step"\s*:\s*-?\d+\s*,\s*"data"\s*:\s*\{')
-SCORED = b'"val-'
-SAMPLED = 3  # lines from whose metrics those of the others are known, of training and of evaluation each
-
-LIKELY = (
-    *VERL.scores, *VERL.step, *VERL.seconds, *VERL.testing, *VERL.tokens, *VERL.rate,
-    *(pattern for _, pattern in VERL.columns),
-)  # fmt: skip
+BLOCK = 1 << 22
 
 
 def matches(path: Path, data: bytes) -> bool:
@@ -36,20 +30,13 @@ def matches(path: Path, data: bytes) -> bool:
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the file."""
-    content = data
-    data, notes = whole_lines(data, path.name)
+    whole, notes = whole_lines(data, path.name)
     try:
-        keys = _keys(data)
-        columns = _Columns(path, data, keys)
-        n_rows = len(columns.load([STEP])[STEP])
+        columns = _Columns(path, whole)
     except ValueError:  # a broken line, a NaN, a number as text: slower, and line by line
-        return [dataclasses.replace(_line_by_line(path, data, notes), content=content)]
-    return [
-        Log(
-            path.name, NAME, n_rows, (STEP, *keys), columns.load, files=(path,), content=content,
-            notes=notes,
-        )
-    ]  # fmt: skip
+        return [dataclasses.replace(_line_by_line(path, whole, notes), content=data)]
+    found = Log(path.name, NAME, columns.n_rows, columns.keys, columns.load, files=(path,), content=data, notes=notes)
+    return [found]
 
 
 def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:
@@ -70,71 +57,51 @@ def parsed(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _keys(data: bytes) -> tuple[str, ...]:
-    """Return the metrics of the first lines and of the last ones, of training and of evaluation."""
-    seen: dict[str, None] = {}
-    at = 0
-    for _ in range(SAMPLED):
-        at = _line(data, at, seen)
-    for _ in range(SAMPLED):
-        scored = data.find(SCORED, at)
-        at = _line(data, scored, seen) if scored >= 0 else len(data)
-    for last in (data.rfind(SCORED), data.rfind(b"\n", 0, len(data) - 1) + 1):
-        _line(data, last, seen)
-    return tuple(seen)
-
-
-def _line(data: bytes, at: int, seen: dict[str, None]) -> int:
-    """Note the metrics of the line around a place, and return where the next one begins."""
-    if not 0 <= at < len(data):
-        return len(data)
-    begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
-    end = len(data) if end < 0 else end
-    line = data[begin:end]
-    if line and not line.isspace():
-        row = json.loads(line)
-        if not isinstance(row, dict) or not isinstance(row.get("data"), dict):
-            raise ValueError("no object of step and data")
-        seen.update(dict.fromkeys(row["data"]))
-    return end + 1
-
-
 class _Columns:
-    """Columns of the file, those likely to be asked for parsed in one go."""
+    """The metrics of the file, every one on every line, as pyarrow finds them in one go."""
 
-    def __init__(self, path: Path, data: bytes, keys: tuple[str, ...]) -> None:
-        self.path, self.data = path, data
-        self.loaded: dict[str, FloatArray] = {}
-        self.likely = find_all(LIKELY, keys)
-
-    def load(self, wanted: Sequence[str]) -> dict[str, FloatArray]:
-        missing = [key for key in wanted if key not in self.loaded]
-        if missing:
-            fields = list(dict.fromkeys([*missing, *([] if self.loaded else self.likely)]))
-            try:
-                self.loaded |= self._parse([key for key in fields if key != STEP])
-            except ValueError:
-                if not self.loaded:
-                    raise
-                self.loaded |= _line_by_line(self.path, self.data, ()).load(missing)  # text among the numbers
-        return {key: self.loaded[key] for key in wanted}
-
-    def _parse(self, keys: Sequence[str]) -> dict[str, FloatArray]:
+    def __init__(self, path: Path, data: bytes) -> None:
         import pyarrow as pa
         import pyarrow.json as pj
 
-        inner = pa.struct([(key, pa.float64()) for key in keys])
-        schema = pa.schema([("step", pa.float64()), ("data", inner)])
-        parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False)
-        read = pj.ReadOptions(use_threads=False, block_size=1 << 22)
+        self.path, self.data = path, data
+        read = pj.ReadOptions(use_threads=False, block_size=BLOCK)
+        parse = pj.ParseOptions(newlines_in_values=False)
         try:
-            table = pj.read_json(pa.BufferReader(self.data), read_options=read, parse_options=parse)
-        except pa.ArrowException as error:
+            table = pj.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
+            metrics = table["data"].combine_chunks()
+            names = [field.name for field in metrics.type]
+            found = dict(zip(names, metrics.flatten(), strict=True))
+            self.cells = {key: cells for key, cells in found.items() if _holds_numbers(cells)}
+            self.cells[STEP] = table["step"]
+            self.n_rows = table.num_rows
+        except (pa.ArrowException, KeyError, TypeError, AttributeError) as error:
             raise ValueError(str(error)) from None
-        found = {STEP: table["step"]}
-        found |= zip(keys, table["data"].combine_chunks().flatten() if keys else (), strict=True)
-        return {key: np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-                for key, column in found.items()}  # fmt: skip
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Step and metrics."""
+        return (STEP, *(key for key in self.cells if key != STEP))
+
+    def load(self, wanted: Sequence[str]) -> dict[str, FloatArray]:
+        """Return some columns as numbers."""
+        return {key: self._numbers(key) for key in wanted}
+
+    def _numbers(self, key: str) -> FloatArray:
+        if key not in self.cells:
+            return np.full(self.n_rows, math.nan)
+        return np.asarray(self.cells[key].to_numpy(zero_copy_only=False), np.float64)
+
+
+def _holds_numbers(cells: Any) -> bool:
+    """Return whether a column is one of numbers; numbers in quotes, and metrics within metrics, are not for pyarrow."""
+    import pyarrow.types as pt
+
+    if pt.is_struct(cells.type):
+        raise ValueError("metrics within metrics")
+    if pt.is_string(cells.type) and any(as_number(text) is not None for text in cells.unique().to_pylist()):
+        raise ValueError("numbers as text")
+    return bool(pt.is_integer(cells.type) or pt.is_floating(cells.type))
 
 
 def _line_by_line(path: Path, data: bytes, notes: tuple[str, ...]) -> Log:

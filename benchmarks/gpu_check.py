@@ -32,11 +32,10 @@ import registers
 from exact import worst
 from rlscaling.trainer import make_config, train
 from rlscaling.trainer.kernels import backends, cuda, ops, sources
-from rlscaling.trainer.losses import LOSSES, Clip
+from rlscaling.trainer.losses import LOSSES
 
 Check = common.Check
 WIDTHS = (1, 31, 1000, 32_000, 151_936)
-CLIPS = {"cispo": (0.0, 4.0), "dapo": (0.2, 0.26), "grpo": (0.2, 0.2), "gspo": (3e-3, 4e-3), "reinforce": (0.0, 0.0)}
 
 
 def compiled(device: torch.device) -> list[Check]:
@@ -95,14 +94,14 @@ def losses(device: torch.device) -> list[Check]:
     advantage, weight = torch.randn(n, generator=generator), torch.rand(n, generator=generator) / n
     sequence = torch.arange(n) // 50
     checks = []
-    for loss, (low, high) in CLIPS.items():
+    for loss, clip in exact.CLIPS.items():
         leaf = logp.double().requires_grad_()
         given = (old.double(), advantage.double(), weight.double())
-        want, _ = LOSSES[loss](leaf, *given, Clip(low, high), sequence)
+        want, _ = LOSSES[loss](leaf, *given, clip, sequence)
         (want_slope,) = torch.autograd.grad(want, leaf)
         ours = logp.to(device).requires_grad_()
         moved = (x.to(device) for x in (old, advantage, weight))
-        clips = {"clip_low": low, "clip_high": high}
+        clips = {"clip_low": clip.low, "clip_high": clip.high}
         value, _ = ops.policy_loss(ours, *moved, loss=loss, **clips, sequence=sequence.to(device))
         (slope,) = torch.autograd.grad(value, ours)
         error = worst(
@@ -118,21 +117,13 @@ def heads(device: torch.device, vocab: int) -> list[Check]:
     for dtype, allowed in ((torch.float32, 1e-5), (torch.bfloat16, 2.0**-8)):
         for loss in ("cispo", "gspo"):
             given = speed.head_inputs(300, vocab, 64, dtype, device)
-            result, gradients = speed.head(given, loss, *CLIPS[loss], chunk_bytes=vocab * 4 * 77)
-            value, want = exact_head(given, loss)
+            result, gradients = speed.head(given, loss, *exact.CLIPS[loss], chunk_bytes=vocab * 4 * 77)
+            value, _, *want = exact.head_values(given, loss)
             error = worst(*((g.double() - w).norm() / w.norm() for g, w in zip(gradients, want, strict=True)))
             name = f"policy head {loss}, {str(dtype)[6:]} V = {vocab}"
             checks.append(Check(f"{name}: gradients", error, allowed, False, ""))
             checks.append(Check(f"{name}: loss", abs(float(result.loss.detach()) / float(value) - 1), 1e-5, False, ""))
     return checks
-
-
-def exact_head(given: dict[str, Tensor], loss: str) -> tuple[Tensor, tuple[Tensor, ...]]:
-    hidden, weight = (given[name].detach().double().requires_grad_() for name in ("hidden", "weight"))
-    logp = (hidden @ weight.T).log_softmax(-1).gather(1, given["tokens"][:, None])[:, 0]
-    rest = (given[name].double() for name in ("old_logp", "advantage", "token_weight"))
-    value, _ = LOSSES[loss](logp, *rest, Clip(*CLIPS[loss]), given["sequence"])
-    return value.detach(), torch.autograd.grad(value, (hidden, weight))
 
 
 # --- training -------------------------------------------------------------------------------------------

@@ -8,14 +8,13 @@ import pytest
 import torch
 
 from rlscaling.trainer.kernels import backends
+from rlscaling.trainer.run import cpu_threads
 
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with cpu_threads(1):
+        yield
 
 
 @pytest.fixture(params=["reference", "emulate", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -5,6 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rlscaling.trainer.losses import LOSSES, Clip
+
+CLIPS = {
+    "cispo": Clip(0.0, 1.5),
+    "dapo": Clip(0.2, 0.26),
+    "grpo": Clip(0.2, 0.2),
+    "gspo": Clip(3e-3, 4e-3),
+    "reinforce": Clip(0.0, 0.0),
+}
+"""Bounds of each loss that some ratios are beyond and others are not."""
+
 WIDTHS = (1, 2, 31, 1000, 32_000, 151_936)
 """A lone token; less than 16 bytes; an odd row of one warp; the longest of one warp but 24; Llama 2's; Qwen 2.5's."""
 
@@ -48,6 +59,15 @@ def row_gradient(x: Tensor, tokens: Tensor, temperature: float, d_logp: Tensor, 
     onehot = torch.zeros_like(p).scatter_(1, tokens[:, None], 1.0)
     slope = d_logp.double()[:, None] * (onehot - p) - d_entropy.double()[:, None] * p * (finite + entropy)
     return slope / temperature
+
+
+def head_values(given: dict[str, Tensor], loss: str, temperature: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Loss, log-probabilities, and gradients by hidden states and weight in float64, where the inputs are."""
+    hidden, weight = (given[name].detach().double().requires_grad_() for name in ("hidden", "weight"))
+    logp = (hidden @ weight.T / temperature).log_softmax(-1).gather(1, given["tokens"][:, None])[:, 0]
+    rest = (given[name].double() for name in ("old_logp", "advantage", "token_weight"))
+    value, _ = LOSSES[loss](logp, *rest, CLIPS[loss], given["sequence"])
+    return (value.detach(), logp.detach(), *torch.autograd.grad(value, (hidden, weight)))
 
 
 def far(x: Tensor, exact: Tensor, absolute: float, relative: float = 0.0) -> Tensor:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from exact import rows_of_every_kind, tokens_for
+from exact import CLIPS, rows_of_every_kind, tokens_for
 from recording import MEMORY, THREADS, Recorder
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import backends, emulate, ops, sources
@@ -20,7 +20,6 @@ from rlscaling.trainer.kernels.compiled import Compiled, Launch
 
 PLANTED = Path(__file__).with_name("planted") / "planted.cu"
 ORDERS = (0, 1, 2, 3, 4)
-CLIPS = {"cispo": (0.0, 1.5), "dapo": (0.2, 0.26), "grpo": (0.2, 0.2), "gspo": (3e-3, 4e-3), "reinforce": (0.0, 0.0)}
 
 
 @pytest.fixture(scope="module")

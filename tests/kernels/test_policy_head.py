@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from exact import CLIPS, head_values
 from rlscaling.trainer.kernels import backends, ops
-from rlscaling.trainer.losses import LOSSES, Clip
-from test_policy_loss import CLIPS, tokens
+from rlscaling.trainer.losses import LOSSES
+from test_policy_loss import tokens
 
 N, WIDTH, VOCAB, TEMPERATURE = 60, 24, 1031, 0.7
 ONE_ROW, SEVEN_ROWS, ALL = 1, 7 * VOCAB * 4, 2**26
@@ -40,23 +41,13 @@ def run(given: dict[str, Tensor], device: torch.device, loss: str, **how: Any) -
     return result, d_hidden / 2, d_weight / 2
 
 
-def exact(given: dict[str, Tensor], loss: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Loss, log-probabilities, and gradients in float64."""
-    hidden, weight = (given[name].detach().double().requires_grad_() for name in ("hidden", "weight"))
-    full = (hidden @ weight.T / TEMPERATURE).log_softmax(-1)
-    logp = full.gather(1, given["tokens"][:, None])[:, 0]
-    order = ("old_logp", "advantage", "token_weight")
-    value, _ = LOSSES[loss](logp, *(given[k].double() for k in order), Clip(*CLIPS[loss]), given["sequence"])
-    return (value, logp, *torch.autograd.grad(value, (hidden, weight)))
-
-
 @pytest.mark.parametrize("chunk_bytes", [ONE_ROW, SEVEN_ROWS, ALL])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_against_float64(loss: str, chunk_bytes: int, device: torch.device) -> None:
     """Chunks of one row, of seven (which do not divide 60, and split sequences), and all at once."""
     given = inputs()
     result, d_hidden, d_weight = run(given, device, loss, chunk_bytes=chunk_bytes)
-    value, logp, want_hidden, want_weight = exact(given, loss)
+    value, logp, want_hidden, want_weight = head_values(given, loss, TEMPERATURE)
     torch.testing.assert_close(result.loss.cpu().double(), value, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(result.logp.cpu().double(), logp, atol=1e-5, rtol=1e-6)
     for got, want in ((d_hidden, want_hidden), (d_weight, want_weight)):
@@ -68,7 +59,7 @@ def test_bf16_factors(loss: str, device: torch.device) -> None:
     """FP32 logits of bf16 factors: log-probabilities as exact as in FP32, gradients to bf16's half last digit."""
     given = inputs(torch.bfloat16)
     result, d_hidden, d_weight = run(given, device, loss, chunk_bytes=SEVEN_ROWS)
-    _, logp, want_hidden, want_weight = exact(given, loss)
+    _, logp, want_hidden, want_weight = head_values(given, loss, TEMPERATURE)
     torch.testing.assert_close(result.logp.cpu().double(), logp, atol=1e-5, rtol=1e-6)
     for got, want in ((d_hidden, want_hidden), (d_weight, want_weight)):
         assert got.dtype == torch.bfloat16
@@ -90,7 +81,7 @@ def test_the_chunk_changes_no_bit_of_what_the_kernels_compute(loss: str, kernel_
     generator = torch.Generator().manual_seed(3)
     for name in ("hidden", "weight"):
         given[name] = torch.randint(-2, 3, given[name].shape, generator=generator).float() / 4
-    given["old_logp"] = exact(given, loss)[1].detach().float() + torch.linspace(-0.3, 0.3, N)
+    given["old_logp"] = head_values(given, loss, TEMPERATURE)[1].float() + torch.linspace(-0.3, 0.3, N)
     results = [run(given, kernel_device, loss, chunk_bytes=size) for size in (ONE_ROW, SEVEN_ROWS, ALL)]
     for result, d_hidden, _ in results[1:]:
         for got, want in zip((*result[:3], *result.stats), (*results[0][0][:3], *results[0][0].stats), strict=True):

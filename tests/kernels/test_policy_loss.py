@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from exact import CLIPS
 from rlscaling.trainer.kernels import ops
-from rlscaling.trainer.losses import LOSSES, Clip
+from rlscaling.trainer.losses import LOSSES
 
-CLIPS = {"cispo": (0.0, 1.5), "dapo": (0.2, 0.26), "grpo": (0.2, 0.2), "gspo": (3e-2, 4e-2), "reinforce": (0.0, 0.0)}
 SIZES = (1, 31, 257, 5000)
 """One thread of one block; less than a warp; a block and a thread; twenty blocks."""
 
@@ -51,7 +51,7 @@ def test_against_float64(loss: str, n: int, sorted_sequences: bool, kernel_devic
     exact = {k: v if k == "sequence" else v.double() for k, v in given.items()}
     leaf = exact.pop("logp").requires_grad_()
     order = ("old_logp", "advantage", "weight")
-    expected, wanted = LOSSES[loss](leaf, *(exact[k] for k in order), Clip(*CLIPS[loss]), exact["sequence"])
+    expected, wanted = LOSSES[loss](leaf, *(exact[k] for k in order), CLIPS[loss], exact["sequence"])
     (expected_slope,) = torch.autograd.grad(expected, leaf)
     value, slope, stats = asked(given, loss, kernel_device)
     torch.testing.assert_close(value.double(), expected.detach(), atol=1e-6, rtol=1e-5)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from exact import worst
+from exact import CLIPS, worst
 from rlscaling.trainer import loop, make_config, train
 from rlscaling.trainer.config import TrainConfig
 from rlscaling.trainer.kernels import backends
@@ -47,8 +47,8 @@ def test_gradients_of_ten_steps(loss: str, kernel_device: torch.device, monkeypa
         return result
 
     monkeypatch.setattr(loop, "policy_loss", both)
-    clips = {"dapo": {"clip_low": 0.2, "clip_high": 0.26}, "gspo": {"clip_low": 3e-3, "clip_high": 4e-3}}
-    config = make_config(**SMALL, loss=loss, device=kernel_device.type, k=2, **clips.get(loss, {}))
+    low, high = CLIPS[loss]
+    config = make_config(**SMALL, loss=loss, device=kernel_device.type, k=2, clip_low=low, clip_high=high)
     rows = train(config).rows
     assert sum(row["kind"] == "train" for row in rows) == 10
     assert len(apart) >= 8 * 20, "steps in which every prompt was all right or all wrong have no gradient"

@@ -10,18 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from clips import CLIPS
 from rlscaling.trainer.advantages import normalize_batch, normalize_none, normalize_prompt
 from rlscaling.trainer.filters import AGGREGATIONS, has_variance, kept_completions, token_weights
 from rlscaling.trainer.lengths import length_penalty, penalized_reward
 from rlscaling.trainer.losses import LOSSES, Clip, LossStats
-
-CLIPS = {
-    "cispo": Clip(0.0, 1.5),
-    "dapo": Clip(0.2, 0.26),
-    "grpo": Clip(0.2, 0.2),
-    "gspo": Clip(3e-3, 4e-3),
-    "reinforce": Clip(0.0, 0.0),
-}
 
 
 def tensor(values: object, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -10,11 +10,10 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from clips import CLIPS
 from rlscaling.trainer import rng as counter
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import ops
-
-CLIPS = {"cispo": (0.0, 4.0), "dapo": (0.2, 0.26), "grpo": (0.2, 0.2), "gspo": (3e-3, 4e-3), "reinforce": (0.0, 0.0)}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from rlscaling import datasets, save_fit, write_trace
 from rlscaling.cli import main
+from rlscaling.cli import watch as command
 from rlscaling.fit import fit_trace
 
 RUN = datasets.load_demo()["scalerl"]
@@ -50,6 +51,20 @@ def test_plan_of_a_batch_answers_the_others(log: Path, capsys: pytest.CaptureFix
     assert "too few for a plan" in out.err
 
 
+def test_plan_splits_a_budget_over_the_runs(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = log.with_name("other.jsonl")
+    write_trace(datasets.load_demo()["batch-2048"].up_to(16_000), other)
+    assert main(["plan", str(log), str(other), "--split", "10000", "--json"]) == 0
+    split = json.loads(capsys.readouterr().out)["split"]
+    assert split["at"] == 100_000
+    assert sum(share["compute"] for share in split["shares"]) == pytest.approx(10_000)
+    assert {share["recipe"] for share in split["shares"]} == {"run", "other"}
+    assert main(["plan", str(log), str(other), "--split", "10000", "--at", "20000"]) == 0
+    assert capsys.readouterr().out.startswith("extend ")
+    assert main(["plan", str(log), "--split", "10000"]) == 3
+    assert "1 of 1 runs could be planned" in capsys.readouterr().err
+
+
 def test_backtest_refuses_a_saved_fit(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = save_fit(fit_trace(RUN), log.with_name("fit.json"))
     assert main(["backtest", str(saved)]) == 3
@@ -77,12 +92,29 @@ def test_watch_once(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(log.with_name("none.jsonl")), "--once"]) == 3
 
 
+def test_watch_reads_again_only_what_has_changed(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, naps, look = [], [], command.look
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            with log.open("a") as file:
+                file.write("\n")
+        if len(naps) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.time, "sleep", nap)
+    monkeypatch.setattr(command, "look", lambda *given: looks.append(given) or look(*given))
+    assert main(["watch", str(log), "--interval", "0.1"]) == 0
+    assert len(looks) == 2
+
+
 def test_watch_follows_a_growing_file_until_interrupted(log: Path) -> None:
     lines = log.read_text().splitlines(keepends=True)
     growing = log.with_name("growing.jsonl")
     growing.write_text("".join(lines[:40]))
-    command = [sys.executable, "-m", "rlscaling", "watch", str(growing), "--json", "--interval", "0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    line = [sys.executable, "-m", "rlscaling", "watch", str(growing), "--json", "--interval", "0.1"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["evaluations"] == 39
         with growing.open("a") as file:

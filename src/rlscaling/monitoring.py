@@ -28,7 +28,7 @@ MOST_SD = 4.0  # of one residual: a single wild evaluation is no departure
 HORIZON = 2.0  # times the fitted compute: how far one fit is watched
 MOST_LATER = 200  # later evaluations; beyond, the fit is to be made anew
 ALLOWANCE = 0.5  # sd per evaluation that the CUSUM forgives
-FALSE_ALARMS = 0.005  # of healthy runs, over the whole horizon
+FALSE_ALARMS = 0.005  # of series of normal residuals, over the whole horizon; of runs: benchmarks/monitor.py
 TRUNCATION = 0.10  # runs destabilise when 10 to 15 % of the generations are cut off [ScaleRL, A.15]
 RECENT = 3  # evaluations behind a warning
 ENTROPY_SHARE = 0.05  # of the entropy at the start: below, the policy has collapsed
@@ -55,7 +55,7 @@ class MonitorReport:
     compute, z, cusum : arrays of shape (n,)
         Later evaluations: their one-step-ahead residuals in sd, and the larger side of the CUSUM.
     limit : float
-        Of the CUSUM: a healthy run stays below it to twice the fitted compute with probability 0.995.
+        Of the CUSUM: the 0.995 quantile of the largest CUSUM of as many independent normal residuals.
     direction : str
         ``below``, ``above``, or empty without an alarm on the curve.
     """
@@ -118,8 +118,8 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
     """Say whether the evaluations after ``fit`` still lie on its curve, and warn of truncation, entropy and a stall.
 
     Each later evaluation is compared with what the replicates of the fit, their AR(1) noise and the evaluations before
-    it predict one step ahead. A two-sided CUSUM of these residuals raises the alarm at a limit that 995 of 1,000
-    healthy runs never reach up to twice the fitted compute.
+    it predict one step ahead. A two-sided CUSUM of these residuals raises the alarm at a limit that 995 of 1,000 series
+    of independent normal residuals never reach. How often healthy runs raise it: benchmarks/monitor.py.
 
     Parameters
     ----------

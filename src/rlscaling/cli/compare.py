@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlscaling import __version__
 from rlscaling.comparison import Comparison, compare
@@ -22,12 +22,8 @@ from . import output
 from .answers import SCHEMA_VERSION, Refusal
 from .commands import REFUSED, check_plot
 from .inputs import Run, UsageError, find_runs, fit_options, said
-from .pictures import write_figure
+from .pictures import save_wide
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-WIDE = (9.0, 5.0)  # inches: the labels stand right of the curves
 Recipes = dict[str, list[SigmoidFit]]
 
 
@@ -39,7 +35,8 @@ def compare_runs(args: argparse.Namespace) -> int:
 
     found, refused = _run(args, work)
     _write(args, found.to_dict(), refused, lambda printer: print_comparison(printer, found))
-    _draw(args, lambda ax: plot_comparison(found, ax))
+    if args.plot is not None:
+        save_wide(Path(args.plot), lambda ax: plot_comparison(found, ax))
     return REFUSED if refused else 0
 
 
@@ -51,7 +48,8 @@ def leave_one_out_runs(args: argparse.Namespace) -> int:
 
     found, refused = _run(args, work)
     _write(args, found.to_dict(), refused, lambda printer: print_leave_one_out(printer, found))
-    _draw(args, lambda ax: plot_loo(found, ax))
+    if args.plot is not None:
+        save_wide(Path(args.plot), lambda ax: plot_loo(found, ax))
     return REFUSED if refused else 0
 
 
@@ -127,18 +125,6 @@ def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[R
         output.print_json(head | answer | {"refused": [{"run": one.name, "error": one.error} for one in refused]})
     else:
         show(output.Printer(sys.stdout))
-
-
-def _draw(args: argparse.Namespace, draw: Any) -> None:
-    if args.plot is None:
-        return
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=WIDE, layout="constrained")
-    ax: Axes = figure.add_subplot()
-    draw(ax)
-    write_figure(figure, Path(args.plot))
-    print(f"rlscaling: drew {args.plot}", file=sys.stderr)
 
 
 def print_comparison(printer: output.Printer, comparison: Comparison) -> None:

@@ -50,6 +50,20 @@ class Run:
             raise RLScalingError(self.error)
         return dataclasses.replace(fitted, name=self.name)
 
+    def trace(self) -> Trace:
+        """Return the trace, under the name of the run.
+
+        Raises
+        ------
+        RLScalingError
+            Where it was refused, or is a saved fit.
+        """
+        if isinstance(self.source, Trace):
+            return dataclasses.replace(self.source, name=self.name)
+        if self.source is None:
+            raise RLScalingError(self.error)
+        raise RLScalingError("a saved fit holds no trace; give the log it was made from")
+
 
 def fit_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of a fit that were given, checked for contradictions before any file is read.

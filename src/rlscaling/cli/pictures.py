@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = (".png", ".svg", ".pdf")
-ONE, PANEL = (7.5, 5.0), (4.6, 3.6)  # inches
+ONE, PANEL, WIDE = (7.5, 5.0), (4.6, 3.6), (9.0, 5.0)  # inches
 
 
 def draw_answer(given: Answer, ax: Axes, *, legend: bool = True) -> None:
@@ -45,6 +46,16 @@ def save_picture(answers: Sequence[Answer], path: Path) -> None:
         for ax in figure.axes[len(answers) :]:
             ax.set_axis_off()
     write_figure(figure, path)
+
+
+def save_wide(path: Path, draw: Callable[[Axes], object]) -> None:
+    """Draw one wide picture, with room for labels right of the curves, write it and say so."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=WIDE, layout="constrained")
+    draw(figure.add_subplot())
+    write_figure(figure, path)
+    print(f"rlscaling: drew {path}", file=sys.stderr)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

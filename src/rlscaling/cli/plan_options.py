@@ -18,6 +18,7 @@ PLAN_EXAMPLES = f"""\
 examples:
   rlscaling plan run.csv
   rlscaling plan run.csv --target 0.01 --at 100000 --next 10000 --json
+  rlscaling plan a.csv b.csv c.csv --split 20000
 
 {EXIT_CODES}"""
 WATCH_EXAMPLES = f"""\
@@ -41,6 +42,11 @@ def add_planning(commands: Any) -> None:
     group.add_argument(
         "--next", metavar="C", type=positive,
         help="what the next C buy (default: a round number near half of the compute so far)",
+    )  # fmt: skip
+    group.add_argument(
+        "--split", metavar="N", type=positive,
+        help="also split N of compute over the runs, as candidate recipes: which to extend, which to drop, judged by "
+        "the pass rate at --at (default: no split; at 100000 where compute is in GPU-hours)",
     )  # fmt: skip
     _add_shared(plan, group, plot=False)
     about = "watch a running log: the fit, and whether the run has left it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -24,16 +25,19 @@ from . import output
 from .answers import SCHEMA_VERSION
 from .commands import REFUSED
 from .inputs import UsageError, find_runs, fit_options
-from .plan import trace_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """What one look at a log has found, as far as it went; ``waiting`` says why no further."""
+    """What one look at a log has found, as far as it went; ``waiting`` says why no further.
+
+    ``fit`` is of the whole run, ``reference`` of its beginning, by which the rest is watched.
+    """
 
     name: str
     trace: Trace | None = None
     fit: SigmoidFit | None = None
+    reference: SigmoidFit | None = None
     report: MonitorReport | None = None
     waiting: str = ""
 
@@ -62,15 +66,27 @@ class Look:
             out |= {"fit": {"verdict": str(self.fit.verdict), "reason": self.fit.reason, "A": self.fit.A}}
         return out | {"monitor": report}
 
+    def now(self, idle: float | None) -> Look:
+        """Return the look with the report of the monitor, ``idle`` seconds after the last row."""
+        if self.trace is None or self.reference is None:
+            return self
+        try:
+            return dataclasses.replace(self, report=monitor(self.trace, self.reference, idle=idle))
+        except RLScalingError as error:
+            return dataclasses.replace(self, waiting=str(error))
+
 
 def watch(args: argparse.Namespace) -> int:
     """Answer ``rlscaling watch``: once, or until Ctrl-C, which ends it with exit code 0."""
     options, path = fit_options(args), Path(args.paths[0])
     live = sys.stdout.isatty() and not args.json and not args.once
-    shown = ""
+    shown, read, found = "", None, None
     try:
         while True:
-            found = look(args, options, _idle(path))
+            state = _state(path)
+            if found is None or state != read:
+                found, read = look(args, options), state
+            found = found.now(_idle(state))
             if args.once or found.line != shown:
                 _show(found, args, live)
             if args.once:
@@ -83,22 +99,20 @@ def watch(args: argparse.Namespace) -> int:
         return 0
 
 
-def look(args: argparse.Namespace, options: dict[str, Any], idle: float | None = None) -> Look:
-    """Read the log and say how the run stands; what cannot be said yet is waited for."""
+def look(args: argparse.Namespace, options: dict[str, Any]) -> Look:
+    """Read the log and fit it; what cannot be said yet is waited for."""
     runs = find_runs(args)
     if len(runs) > 1:
         names = ", ".join(run.name for run in runs)
         raise UsageError(f"{args.paths[0]} holds {len(runs)} runs ({names}); choose one with --run or --domain")
     found = Look(runs[0].name)
     try:
-        found = dataclasses.replace(found, trace=(trace := trace_of(runs[0])))
+        found = dataclasses.replace(found, trace=(trace := runs[0].trace()))
         found = dataclasses.replace(found, fit=fit_trace(trace, **options))
-        reference = reference_fit(trace, **options)
-        if reference is None:
-            return dataclasses.replace(found, waiting="too few evaluations to watch the run by")
-        return dataclasses.replace(found, report=monitor(trace, reference, idle=idle))
+        found = dataclasses.replace(found, reference=reference_fit(trace, **options))
     except RLScalingError as error:
         return dataclasses.replace(found, waiting=str(error))
+    return found if found.reference else dataclasses.replace(found, waiting="too few evaluations to watch the run by")
 
 
 def _show(found: Look, args: argparse.Namespace, live: bool) -> None:
@@ -113,7 +127,16 @@ def _show(found: Look, args: argparse.Namespace, live: bool) -> None:
         print(found.line, flush=True)
 
 
-def _idle(path: Path) -> float | None:
-    """Return the seconds since a file of the run was written, or None where there is none yet."""
+def _state(path: Path) -> dict[Path, tuple[float, int]]:
+    """Return when each file of the run was written, and its size: what has not changed is not read again."""
     files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path] if path.is_file() else []
-    return time.time() - max(file.stat().st_mtime for file in files) if files else None
+    state = {}
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):  # a checkpoint that was replaced meanwhile
+            state[file] = (file.stat().st_mtime, file.stat().st_size)
+    return state
+
+
+def _idle(state: dict[Path, tuple[float, int]]) -> float | None:
+    """Return the seconds since a file of the run was written, or None where there is none yet."""
+    return time.time() - max(written for written, _ in state.values()) if state else None

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from exact import CLIPS, worst
+from rlscaling import read_trace
 from rlscaling.trainer import loop, make_config, train
 from rlscaling.trainer.config import TrainConfig
 from rlscaling.trainer.kernels import backends
@@ -60,6 +61,16 @@ def test_a_short_run_logs_the_same_columns() -> None:
     expected = [(*row,) for row in train(config).rows]
     with backends.using("emulate"):
         assert [(*row,) for row in train(config).rows] == expected
+
+
+def test_the_header_names_the_kernels_and_others_may_go_on(tmp_path: Path) -> None:
+    with backends.using("emulate"):
+        train(make_config(**{**SMALL, "steps": 1}), tmp_path)
+    assert read_trace(tmp_path / "trace.jsonl").metadata["kernels"] == "emulate"
+    assert train(make_config(**{**SMALL, "steps": 2}), tmp_path, resume=True).steps == 2
+    assert read_trace(tmp_path / "trace.jsonl").metadata["kernels"] == "emulate", "those of the first row"
+    train(make_config(**{**SMALL, "steps": 1}), tmp_path / "other")
+    assert read_trace(tmp_path / "other" / "trace.jsonl").metadata["kernels"] == "reference"
 
 
 def columns(folder: Path, backend: str, *options: str) -> list[tuple[str, ...]]:

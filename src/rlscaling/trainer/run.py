@@ -15,6 +15,7 @@ from rlscaling.trainer import rng
 from rlscaling.trainer.config import TrainConfig, config_hash, to_dict
 from rlscaling.trainer.curriculum import Curriculum
 from rlscaling.trainer.generate import Generator, Sampling
+from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.meter import FlopModel, Meter
 from rlscaling.trainer.model import build_model
 from rlscaling.trainer.optim import Optimizer
@@ -124,6 +125,7 @@ class Run:
             "config": to_dict(config),
             "n_parameters": sum(weight.numel() for weight in self.model.parameters()),
             "device": torch.cuda.get_device_name() if self.on_gpu else platform.machine(),
+            "kernels": ops.backend(config.device)[0],
             "n_devices": self.meter.n_devices,
             "roles": {"generators": config.clock_generators, "trainers": config.clock_trainers, "modelled": True},
             "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},

@@ -97,9 +97,14 @@ EMULATED = Compiled(emulate.launch)
 _override: Choice | None = None
 
 
+def current(device: str) -> Choice:
+    """Return what answers now for tensors on a type of device: as ``choose``, except inside ``using``."""
+    return _override or choose(device)
+
+
 def active(device: torch.device) -> Backend:
     """Return the implementation for tensors on this device."""
-    return (_override or choose(device.type)).backend
+    return current(device.type).backend
 
 
 @contextlib.contextmanager

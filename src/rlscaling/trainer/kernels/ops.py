@@ -40,7 +40,7 @@ def backend(device: str | None = None) -> tuple[str, str]:
     TrainError
         When ``RLSCALING_KERNELS`` forces one that cannot be had here.
     """
-    choice = backends.choose(device or backends.default_device())
+    choice = backends.current(device or backends.default_device())
     return choice.name, choice.reason
 
 

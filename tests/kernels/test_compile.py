@@ -287,7 +287,6 @@ except TrainError as error:
 """
 
 
-@pytest.mark.usefixtures("own_cache")
 def test_launches_through_the_real_bindings(tmp_path: Path) -> None:
     """A driver that hands each launch to the emulation: arguments, grid, stream and context arrive as they should."""
     for name in sources.OPERATIONS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,15 +118,20 @@ def test_a_race_is_named(programs: Path) -> None:
 # --- our kernels ----------------------------------------------------------------------------------------
 
 
-def run_all(width: int, rows: int, dtype: torch.dtype, shift: int) -> list[Tensor]:
-    """Every kernel once; the rows start ``shift`` elements off a boundary."""
+def run_rows(width: int, rows: int, dtype: torch.dtype, shift: int) -> list[Tensor]:
+    """Row kernels and sampler once; the rows start ``shift`` elements off a boundary."""
     x = rows_of_every_kind(width)[:rows].to(dtype)
     room = torch.empty(rows * (width + 1) + shift, dtype=dtype)
     x = room[shift:].as_strided((rows, width), (width + 1, 1)).copy_(x).requires_grad_()
     n, tokens = torch.arange(rows), tokens_for(x)
     logp, entropy = ops.token_logprobs(x, tokens, 0.7)
     (gradient,) = torch.autograd.grad((2 * logp + entropy).sum(), x)
-    results = [logp.detach(), entropy.detach(), gradient, *ops.sample(x, n, n, key=5)]
+    return [logp.detach(), entropy.detach(), gradient, *ops.sample(x, n, n, key=5)]
+
+
+def run_losses() -> list[Tensor]:
+    """Every loss once."""
+    results: list[Tensor] = []
     generator = torch.Generator().manual_seed(0)
     given = torch.randn(4, 300, generator=generator)
     given[3] = given[3].abs() * (given[3] > -1)
@@ -143,11 +148,19 @@ def run_all(width: int, rows: int, dtype: torch.dtype, shift: int) -> list[Tenso
 def test_the_order_of_the_threads_changes_no_bit(
     width: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    same_in_every_order(lambda: run_rows(width, 9, dtype, 1), monkeypatch)
+
+
+def test_the_order_of_the_threads_changes_no_bit_of_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    same_in_every_order(run_losses, monkeypatch)
+
+
+def same_in_every_order(run: Callable[[], list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
     with backend_of(monkeypatch, emulate.launch):
-        expected = run_all(width, 9, dtype, 1)
+        expected = run()
         for order in ORDERS[1:]:
             monkeypatch.setattr(emulate, "thread_order", order)
-            for got, want in zip(run_all(width, 9, dtype, 1), expected, strict=True):
+            for got, want in zip(run(), expected, strict=True):
                 assert torch.equal(got.nan_to_num(7.0), want.nan_to_num(7.0))
 
 
@@ -157,7 +170,8 @@ def test_the_memory_sanitizers_find_nothing(programs: Path, monkeypatch: pytest.
         for dtype in (torch.float32, torch.bfloat16):
             for width in (1, 2, 31, 1000, 1029):
                 for shift in (0, 1):
-                    run_all(width, 3, dtype, shift)
+                    run_rows(width, 3, dtype, shift)
+        run_losses()
     assert len(re.findall(r"\d+ launches", recorder.repeat(programs, MEMORY))) == len(sources.OPERATIONS)
 
 
@@ -166,8 +180,9 @@ def test_the_thread_sanitizer_finds_nothing(programs: Path, monkeypatch: pytest.
     recorder = Recorder()
     with backend_of(monkeypatch, recorder):
         for dtype in (torch.float32, torch.bfloat16):
-            run_all(31, 2, dtype, 0)
-            run_all(1029, 2, dtype, 0)
+            run_rows(31, 2, dtype, 0)
+            run_rows(1029, 2, dtype, 0)
+        run_losses()
     assert len(re.findall(r"\d+ launches", recorder.repeat(programs, THREADS))) == len(sources.OPERATIONS)
 
 
@@ -230,7 +245,8 @@ def test_every_kernel_is_among_those_run_in_every_order(monkeypatch: pytest.Monk
 
     with backend_of(monkeypatch, launch):
         for dtype in (torch.float32, torch.bfloat16):
-            run_all(31, 2, dtype, 0)
+            run_rows(31, 2, dtype, 0)
+        run_losses()
     assert started == {(name, kernel) for name in sources.OPERATIONS for kernel in sources.read(name).kernels}
 
 

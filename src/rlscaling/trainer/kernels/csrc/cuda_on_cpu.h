@@ -1,9 +1,9 @@
 // Runs the kernels of this folder on a CPU: include this, then a .cu file, and compile with g++.
 //
 // One fiber stands for each CUDA thread of a block, blocks run one after the other. A fiber runs until it reaches a
-// barrier, a shuffle or its end, then the next one runs; the order is the caller's choice, and a kernel whose result
-// depends on it misses a barrier. Refused with a message: a barrier or shuffle that not all threads reach, at one
-// line. With CUDA_ON_CPU_THREADS each CUDA thread is an operating-system thread, for the thread sanitizer.
+// barrier, a shuffle or its end and hands over to the next one; the order is the caller's choice, and a kernel whose
+// result depends on it misses a barrier. Refused with a message: a barrier or shuffle that not all threads reach, at
+// one line. With CUDA_ON_CPU_THREADS each CUDA thread is an operating-system thread, for the thread sanitizer.
 //
 // The subset: 1-D grids and blocks, blocks of whole warps, plain static shared memory, __syncthreads, full-mask
 // __shfl_xor_sync. Not: atomics, dynamic shared memory, cp.async, wgmma, __syncwarp. A test refuses .cu files with more.
@@ -14,6 +14,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <utility>
@@ -109,10 +110,12 @@ static bool run_block(void (*kernel)(void**), void** args, const std::vector<int
 
 enum State { READY, AT_BARRIER, AT_SHUFFLE, DONE };
 
+static const size_t STACK = 256 * 1024;
+
 struct Fiber {
     ucontext_t context;
     jmp_buf jump;
-    std::vector<char> stack;
+    std::unique_ptr<char[]> stack;
     bool started = false;
     State state = READY;
     int line = 0;           // where it waits
@@ -123,6 +126,8 @@ struct Fiber {
 static std::vector<Fiber> fibers;
 static Fiber scheduler;
 static Fiber* current;
+static const std::vector<int>* turns;  // of the threads
+static size_t turn;                    // whose it is
 static void (*job)(void**);
 static void** job_args;
 
@@ -139,11 +144,28 @@ __attribute__((noinline)) static void switch_to(Fiber& from, Fiber& to) {
 }
 #endif
 
+// The thread that runs from this turn on; the scheduler when all have had theirs.
+static Fiber& whose_turn() {
+    for (; turn < turns->size(); turn++) {
+        const int t = (*turns)[turn];
+        if (fibers[(size_t)t].state != READY) continue;
+        threadIdx.x = (unsigned)t;
+        return *(current = &fibers[(size_t)t]);
+    }
+    return scheduler;
+}
+
+static void pass_on(State state) {
+    Fiber& me = *current;
+    me.state = state;
+    turn++;
+    switch_to(me, whose_turn());
+}
+
 static void fiber_main() {
     for (;;) {  // a fiber serves block after block
         job(job_args);
-        current->state = DONE;
-        switch_to(*current, scheduler);
+        pass_on(DONE);
     }
 }
 
@@ -151,19 +173,18 @@ static void make_fibers(size_t n) {
     fibers = std::vector<Fiber>(n);
     scheduler.started = true;
     for (auto& f : fibers) {
-        f.stack.resize(256 * 1024);
+        f.stack.reset(new char[STACK]);  // not zeroed: 256 stacks are 64 MiB
         getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.data();
-        f.context.uc_stack.ss_size = f.stack.size();
+        f.context.uc_stack.ss_sp = f.stack.get();
+        f.context.uc_stack.ss_size = STACK;
         f.context.uc_link = nullptr;
         makecontext(&f.context, fiber_main, 0);
     }
 }
 
 static void wait(State state, int line) {
-    current->state = state;
     current->line = line;
-    switch_to(*current, scheduler);
+    pass_on(state);
 }
 
 static void barrier(int line) { wait(AT_BARRIER, line); }
@@ -201,18 +222,14 @@ static bool stuck() {
 static bool run_block(void (*kernel)(void**), void** args, const std::vector<int>& order) {
     job = kernel;
     job_args = args;
+    turns = &order;
     if (fibers.size() != order.size()) make_fibers(order.size());
     for (auto& f : fibers) f.state = READY;
     for (;;) {
-        bool moved = false, done = true;
-        for (int t : order) {
-            current = &fibers[(size_t)t];
-            if (current->state == READY) {
-                threadIdx.x = (unsigned)t;
-                switch_to(scheduler, *current);
-                moved = true;
-            }
-        }
+        turn = 0;
+        Fiber& first = whose_turn();
+        bool moved = &first != &scheduler, done = true;
+        if (moved) switch_to(scheduler, first);
         for (const auto& f : fibers) done = done && f.state == DONE;
         if (done) return true;
         for (size_t w = 0; w < fibers.size(); w += 32) moved = release(w, w + 32, AT_SHUFFLE) || moved;

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from rlscaling import __version__
-from rlscaling.readers.checks import Finding, examine, identical_inputs
+from rlscaling.readers.checks import examine, identical_inputs
+from rlscaling.readers.receipt import Finding
 from rlscaling.results import SigmoidFit
 from rlscaling.trace import Trace
 

@@ -93,7 +93,7 @@ def _print(printer: Printer, runs: Sequence[Run]) -> None:
         receipt = trace.metadata.get("receipt")
         for line in receipt_lines(receipt) if receipt else ():
             printer.line(f"  {line}")
-        told = receipt["warnings"] if receipt else ()
+        told = [finding["what"] for finding in receipt["warnings"]] if receipt else []
         for note in trace.notes:
             if note not in told and not note.startswith(SUMMARY):
                 printer.line(f"  note: {note}")

@@ -42,6 +42,16 @@ class Steps:
         return timed if timed.any() else np.isfinite(self.clock)
 
     @property
+    def stepped(self) -> bool:
+        """Whether any row says its step."""
+        return bool(np.isfinite(self.step).any())
+
+    @property
+    def place(self) -> FloatArray:
+        """What rows are placed by: their step, or the clock where none of them says a step."""
+        return self.step if self.stepped else self.clock
+
+    @property
     def by_clock(self) -> bool:
         """Whether time is taken from the wall clock."""
         return not np.isfinite(self.seconds).any() and bool(np.isfinite(self.clock).any())
@@ -106,9 +116,15 @@ def gpu_count(log: Log, framework: Framework, steps: Steps, options: ReadOptions
     if options.n_gpus is not None:
         receipt.assumed |= {"GPUs": options.n_gpus, "GPUs from": "n_gpus= / --n-gpus"}
         if len(known) and abs(common - options.n_gpus) > NEAR * common:
-            receipt.warnings.append(f"{options.n_gpus:g} GPUs were given, but the log's own rates give {common:g}.")
+            receipt.warn(
+                f"{options.n_gpus:g} GPUs were given, but the log's own rates give {common:g}.",
+                "check n_gpus= / --n-gpus, or leave it out", decide=True,
+            )  # fmt: skip
         if _trainers(log, framework) == options.n_gpus:
-            receipt.warnings.append(f"{options.n_gpus:g} GPUs are those of the trainers alone; count the generators.")
+            receipt.warn(
+                f"{options.n_gpus:g} GPUs are those of the trainers alone; count the generators.",
+                "give the number of all GPUs with n_gpus= / --n-gpus", decide=True,
+            )  # fmt: skip
         return np.full(log.n_rows, float(options.n_gpus))
     if len(known):
         receipt.assumed |= {"GPUs": common, "GPUs from": "tokens / (tokens a second and GPU x seconds), row by row"}
@@ -217,7 +233,7 @@ def _window(steps: Steps) -> FloatArray:
 def _clock_seconds(steps: Steps, options: ReadOptions, piece: IntArray, receipt: Receipt) -> FloatArray:
     """Return the time since the row before, 0 after a pause and where a resumed piece begins."""
     spent = np.zeros(len(steps.clock))
-    rows = np.flatnonzero(np.isfinite(steps.clock))
+    rows = np.flatnonzero(np.isfinite(steps.clock) & np.isfinite(steps.place))
     rows = rows[np.argsort(steps.clock[rows], kind="stable")]
     passed = np.diff(steps.clock[rows])
     typical = float(np.median(passed[passed > 0])) if (passed > 0).any() else 0.0

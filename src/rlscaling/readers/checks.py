@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rlscaling.schema import FloatArray
 from rlscaling.trace import Trace
+
+from .receipt import Finding
 
 SAMPLED = {
     500: "W&B's run.history() returns 500 rows whatever the run has; take run.scan_history(), or the .wandb file",
@@ -20,22 +22,6 @@ SAMPLED = {
 TRUNCATED = 0.10
 LARGEST_SIZE = 20_000  # completions in an evaluation; beyond that a score's fraction tells nothing
 EXACT = 1e-9
-
-
-class Finding(NamedTuple):
-    """One thing that would go wrong.
-
-    Attributes
-    ----------
-    severity : str
-        ``"decide"``: no answer should be trusted before somebody decided; ``"warn"``: it was read in a stated way.
-    what, remedy : str
-        What is the case, and what to do.
-    """
-
-    severity: str
-    what: str
-    remedy: str
 
 
 def examine(trace: Trace) -> list[Finding]:
@@ -63,8 +49,8 @@ def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
             "warn", f"steps go back or repeat: resumed {receipt['assumed']['resumes']}{hours}",
             "choose the rows that count with --resume last|first|all",
         )  # fmt: skip
-    for text in receipt.get("warnings", ()):
-        yield _of_warning(text)
+    for warning in receipt.get("warnings", ()):
+        yield Finding(**warning)
     if trace.compute[0] > 0:
         yield Finding(
             "warn", f"the first evaluation is at {trace.compute[0]:.4g} {trace.compute_unit}: there is none before "
@@ -98,22 +84,6 @@ def _hours(assumed: Mapping[str, Any]) -> str:
     useful = next((value for key, value in assumed.items() if key.startswith("useful ")), None)
     executed = next((value for key, value in assumed.items() if key.startswith("executed ")), None)
     return f"; {useful:,.4g} useful of {executed:,.4g} executed" if useful is not None and executed is not None else ""
-
-
-_REMEDIES = (
-    ("trainers alone", "decide", "give the number of all GPUs with --n-gpus"),
-    ("GPUs were given", "decide", "check --n-gpus, or leave it out"),
-    ("training", "decide", "name a held-out metric with --metric, or state in your report that none was held out"),
-    ("no training row", "warn", "look for the piece that holds them, and give both with --stitch"),
-    ("every", "warn", "log the time of every step, or count --compute steps"),
-)
-
-
-def _of_warning(text: str) -> Finding:
-    for part, severity, remedy in _REMEDIES:
-        if part in text and (part != "training" or "is the reward in training" in text):
-            return Finding(severity, text, remedy)
-    return Finding("warn", text, "check that it holds for your version of the framework")
 
 
 def mixed_sizes(scores: FloatArray) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,42 +151,3 @@ def flatten(tree: Any, prefix: str = "", *, joint: str = ".", depth: int = 12) -
         else:
             flat[name] = value
     return flat
-
-
-def stitched(logs: Iterable[Log]) -> Log:
-    """Return several pieces of one run as one log, in the order of their first step and then of their clock."""
-    pieces = sorted(logs, key=_begins)
-    names = [piece.source for piece in pieces]
-    keys = tuple(dict.fromkeys(key for piece in pieces for key in piece.keys))
-
-    def load(wanted: Sequence[str]) -> dict[str, FloatArray]:
-        parts = [piece.load(wanted) for piece in pieces]
-        return {key: np.concatenate([part[key] for part in parts]) for key in wanted}
-
-    told = any(piece.domains is not None for piece in pieces)
-    domains = [d for piece in pieces for d in (piece.domains or [None] * piece.n_rows)] if told else None
-    return Log(
-        " + ".join(names),
-        " + ".join(dict.fromkeys(piece.reader for piece in pieces)),
-        sum(piece.n_rows for piece in pieces),
-        keys,
-        load,
-        run=pieces[0].run,
-        files=tuple(file for piece in pieces for file in piece.files),
-        config=next((piece.config for piece in pieces if piece.config), {}),
-        domains=domains,
-        notes=(
-            *(note for piece in pieces for note in piece.notes),
-            f"Stitched {len(pieces)} pieces in this order: {', '.join(names)}.",
-        ),
-    )
-
-
-def _begins(log: Log) -> tuple[float, float]:
-    """Return the clock and the step at which a log begins; a log without a clock is ordered by its step alone."""
-    firsts = []
-    for key in (TIME, STEP):
-        column = log.column(key)
-        seen = column[np.isfinite(column)]
-        firsts.append(float(seen[0]) if len(seen) else -math.inf)
-    return firsts[1], firsts[0]

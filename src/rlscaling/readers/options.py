@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
+from collections.abc import Iterable
+from typing import TypeGuard
 
 from rlscaling.errors import TraceError
 from rlscaling.schema import COMPUTE_UNITS, SCALES
@@ -15,6 +18,9 @@ RESUMES = ("last", "first", "all")
 STARTS = ("refuse", "estimate")
 AXES = ("gpu-hours", "wall-hours", "tokens", "flops", "steps")
 """What the compute of a framework's log may be counted in."""
+
+FOR_LOGS = ("n_gpus", "device_factor", "eval_time", "eval_before_update", "gap", "resume", "missing_start")
+"""Options that say how a log's compute is counted; a table or trace has it in a column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +62,16 @@ class ReadOptions:
         if isinstance(self.device_factor, str):
             device_factor(self.device_factor)
         for name, number in (("n_gpus", self.n_gpus), ("device_factor", self.device_factor), ("gap", self.gap)):
-            if isinstance(number, str):
+            if number is None or (name == "device_factor" and isinstance(number, str)):
                 continue
-            if number is not None and not (isinstance(number, int | float) and 0 < number < math.inf):
+            if not _is_number(number) or not 0 < number < math.inf:
                 raise TraceError(f"{name}={number!r} is not a positive, finite number; correct it")
+
+    def idle(self, names: Iterable[str]) -> list[str]:
+        """Return those of some options that were given, as both interfaces spell them."""
+        standard = {field.name: field.default for field in dataclasses.fields(self)}
+        return [f"{name}= / --{name.replace('_', '-')}" for name in names if getattr(self, name) != standard[name]]
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -16,9 +16,10 @@ from rlscaling.journal import HEADER_KEYS, check_header, parse_lines, replace_fi
 from rlscaling.schema import SCHEMA_VERSION, json_line, plain
 from rlscaling.trace import Trace
 
+from .log import Log
 from .options import ReadOptions
 from .table import Origin, Parts, Table, build_trace, parts_of_table
-from .tables import parts_of_any_table
+from .tables import read_table
 from .text import refuse_saved_fit, table_of_objects
 
 PARQUET_MAGIC = b"PAR1"
@@ -36,8 +37,8 @@ def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
     )
 
 
-def parts_of_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts:
-    """Return the traces in a JSON-lines file: ours, or one object a line from elsewhere."""
+def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a JSON-lines file: ours, or one object a line from elsewhere."""
     source = path.name
     lines, good = parse_lines(data, source)
     torn = len(data) - good
@@ -66,11 +67,11 @@ def parts_of_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts:
         return parts_of_table(table, options, origin)
     origin = Origin(metadata={"source": source}, notes=notes)
     table = table_of_objects([line.row for line in lines], [line.number for line in lines], source, "line")
-    return parts_of_any_table(table, options, origin, path, "JSON lines")
+    return read_table(table, options, origin, path, "JSON lines")
 
 
-def parts_of_parquet(path: Path, options: ReadOptions) -> Parts:
-    """Return the traces in a Parquet file, ours or from elsewhere."""
+def read_parquet(path: Path, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a Parquet file, ours or from elsewhere."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,7 +88,7 @@ def parts_of_parquet(path: Path, options: ReadOptions) -> Parts:
     table = Table(path.name, columns, list(range(1, data.num_rows + 1)))
     header = (data.schema.metadata or {}).get(b"rlscaling")
     if header is None:
-        return parts_of_any_table(table, options, Origin(metadata={"source": path.name}), path, "Parquet")
+        return read_table(table, options, Origin(metadata={"source": path.name}), path, "Parquet")
     try:
         known = json.loads(header)
         for name in known.get("json_columns", ()):

@@ -6,9 +6,25 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 CHUNK = 1 << 20
+
+
+class Finding(NamedTuple):
+    """One thing about a run that would go wrong.
+
+    Attributes
+    ----------
+    severity : str
+        ``"decide"``: no answer should be trusted before somebody decided; ``"warn"``: it was read in a stated way.
+    what, remedy : str
+        What is the case, and what to do.
+    """
+
+    severity: str
+    what: str
+    remedy: str
 
 
 @dataclasses.dataclass
@@ -31,8 +47,8 @@ class Receipt:
         Reason -> rows that were left out for it.
     assumed : dict
         Setting -> value: GPU count and how it was obtained, evaluation time, resume policy, scale ...
-    warnings : list of str
-        What looks wrong, a sentence each.
+    warnings : list of Finding
+        What looks wrong, and what to do about it.
     """
 
     reader: str = ""
@@ -45,19 +61,28 @@ class Receipt:
     rows_kept: int = 0
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     assumed: dict[str, Any] = dataclasses.field(default_factory=dict)
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[Finding] = dataclasses.field(default_factory=list)
 
     def drop(self, reason: str, n: int) -> None:
         """Count rows that were left out."""
         if n:
             self.dropped[reason] = self.dropped.get(reason, 0) + int(n)
 
+    def warn(self, what: str, remedy: str, *, decide: bool = False) -> None:
+        """Add a warning, once."""
+        finding = Finding("decide" if decide else "warn", what, remedy)
+        if finding not in self.warnings:
+            self.warnings.append(finding)
+
     def copy(self) -> Receipt:
         """Return a receipt that can be filled on without touching this one."""
-        return Receipt(**self.to_dict())
+        return Receipt(**self._fields())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as JSON-ready values."""
+        return self._fields() | {"warnings": [finding._asdict() for finding in self.warnings]}
+
+    def _fields(self) -> dict[str, Any]:
         return {name: value.copy() if hasattr(value, "copy") else value for name, value in vars(self).items()}
 
 
@@ -102,7 +127,7 @@ def receipt_lines(receipt: Mapping[str, Any]) -> list[str]:
     lines.append(f"rows: {receipt['rows_read']:,} read, {receipt['rows_kept']:,} kept as evaluations")
     lines += [f"left out: {n:,} rows: {reason}" for reason, n in receipt["dropped"].items()]
     lines += [f"{name}: {_shown(value)}" for name, value in receipt["assumed"].items()]
-    return lines + [f"warning: {text}" for text in receipt["warnings"]]
+    return lines + [f"warning: {finding['what']}" for finding in receipt["warnings"]]
 
 
 def _shown(value: Any) -> str:

@@ -16,10 +16,10 @@ from . import console, mlflow_store, tfevents, trackio_db, trl_state, verl_file,
 from .assemble import parts_of_logs
 from .log import Log
 from .options import ReadOptions
-from .own import PARQUET_MAGIC, parts_of_jsonl, parts_of_parquet
+from .own import PARQUET_MAGIC, read_jsonl, read_parquet
 from .receipt import fingerprints
 from .table import Parts
-from .tables import parts_of_any_table
+from .tables import read_table
 from .text import decode, table_of_csv, table_of_json
 
 Match = Callable[[Path, bytes], bool]
@@ -34,15 +34,15 @@ class Reader(NamedTuple):
         What messages call it.
     matches
         Whether it reads this path with this content; the content of a folder is empty.
-    parts
-        Returns the traces in it; for tables and our own files.
+    table
+        Returns the traces in a table or a file of our own; or logs, where a table holds a framework's metrics.
     logs
         Returns the logs in it, for sources that hold what a trainer logged; traces are made of them by common rules.
     """
 
     name: str
     matches: Match
-    parts: Callable[[Path, bytes, ReadOptions], Parts] | None = None
+    table: Callable[[Path, bytes, ReadOptions], Parts | list[Log]] | None = None
     logs: Callable[[Path, bytes, ReadOptions], list[Log]] | None = None
 
 
@@ -71,17 +71,17 @@ def _is_json(path: Path, data: bytes) -> bool:
     return path.suffix == ".json" or data[:4096].lstrip(b"\xef\xbb\xbf \r\n\t")[:1] in (b"{", b"[")
 
 
-def _read_json(path: Path, data: bytes, options: ReadOptions) -> Parts:
-    return parts_of_any_table(table_of_json(decode(data, path.name), path.name), options, None, path, "JSON")
+def _read_json(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
+    return read_table(table_of_json(decode(data, path.name), path.name), options, None, path, "JSON")
 
 
-def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts:
+def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
     decode(data.rsplit(b"\n", 1)[0] or data, path.name)  # the last line may be torn inside a character
-    return parts_of_jsonl(data.removeprefix(b"\xef\xbb\xbf"), path, options)
+    return read_jsonl(data.removeprefix(b"\xef\xbb\xbf"), path, options)
 
 
-def _read_csv(path: Path, data: bytes, options: ReadOptions) -> Parts:
-    return parts_of_any_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "CSV")
+def _read_csv(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
+    return read_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "CSV")
 
 
 READERS: list[Reader] = [
@@ -92,7 +92,7 @@ READERS: list[Reader] = [
     Reader("verl file logger", verl_file.matches, logs=verl_file.logs),
     Reader("trainer_state.json", trl_state.matches, logs=trl_state.logs),
     Reader("console", console.matches, logs=console.logs),
-    Reader("parquet", _is_parquet, lambda path, data, options: parts_of_parquet(path, options)),
+    Reader("parquet", _is_parquet, lambda path, data, options: read_parquet(path, options)),
     Reader("json lines", _is_json_lines, _read_json_lines),
     Reader("json", _is_json, _read_json),
     Reader("csv", lambda path, data: True, _read_csv),
@@ -110,16 +110,27 @@ def _reader_of(file: Path) -> tuple[Reader, bytes]:
     return next(reader for reader in READERS if reader.matches(file, data)), data
 
 
+def _read(file: Path, options: ReadOptions) -> tuple[Reader, Parts | list[Log]]:
+    reader, data = _reader_of(file)
+    if reader.logs is None:
+        assert reader.table is not None
+        return reader, reader.table(file, data, options)
+    if options.run_column is not None:
+        raise TraceError(
+            f"run_column= / --run-column names a column of a table, but {file.name} is a log ({reader.name}), which "
+            "tells its runs apart by itself; choose one with run= / --run"
+        )
+    return reader, reader.logs(file, data, options)
+
+
 def parts_of(file: Path, options: ReadOptions) -> Parts:
     """Return the traces in a source, by their label within it."""
-    reader, data = _reader_of(file)
-    if reader.logs is not None:
-        return parts_of_logs(reader.logs(file, data, options), options)
-    assert reader.parts is not None
-    parts = reader.parts(file, data, options)
+    reader, found = _read(file, options)
+    if isinstance(found, list):
+        return parts_of_logs(found, options)
     if not options.receipt:
-        return parts
-    return {label: functools.partial(_with_inputs, build, file, reader.name) for label, build in parts.items()}
+        return found
+    return {label: functools.partial(_with_inputs, build, file, reader.name) for label, build in found.items()}
 
 
 def _with_inputs(build: Callable[[], Trace], file: Path, reader: str) -> Trace:
@@ -142,10 +153,10 @@ def stitched_parts(files: Sequence[Path], options: ReadOptions) -> Parts:
     """
     logs: list[Log] = []
     for file in files:
-        reader, data = _reader_of(file)
-        if reader.logs is None:
+        reader, found = _read(file, options)
+        if not isinstance(found, list):
             raise TraceError(
                 f"{file.name} is a table or a trace ({reader.name}), not a trainer's log; only logs can be stitched"
             )
-        logs += reader.logs(file, data, options)
+        logs += found
     return parts_of_logs(logs, options)

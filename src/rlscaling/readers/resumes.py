@@ -43,7 +43,7 @@ def kept_rows(step: FloatArray, training: BoolArray, piece: IntArray, policy: st
     Parameters
     ----------
     step, training, piece
-        As for `segments`.
+        As for `segments`, which must have been given the same rows of training: each piece has one.
     policy
         ``"last"``: what a later piece did again replaces the earlier rows; ``"first"``: the earlier rows stay;
         ``"all"``: every row counts.
@@ -59,8 +59,8 @@ def kept_rows(step: FloatArray, training: BoolArray, piece: IntArray, policy: st
     n = int(piece[-1]) + 1 if len(piece) else 1
     if policy == "all" or n == 1:
         return keep
-    begins = np.array([_bound(step, training, piece, i, np.min) for i in range(n)])
-    ends = np.array([_bound(step, training, piece, i, np.max) for i in range(n)])
+    begins = np.array([_bound(step, training, piece, i, np.minimum) for i in range(n)])
+    ends = np.array([_bound(step, training, piece, i, np.maximum) for i in range(n)])
     finite = np.isfinite(step)
     if policy == "last":
         limits = np.append(np.minimum.accumulate(begins[::-1])[::-1][1:], np.inf)
@@ -71,9 +71,32 @@ def kept_rows(step: FloatArray, training: BoolArray, piece: IntArray, policy: st
     return keep
 
 
-def _bound(step: FloatArray, training: BoolArray, piece: IntArray, i: int, extreme: object) -> float:
-    inside = step[training & (piece == i) & np.isfinite(step)]
-    return float(extreme(inside)) if callable(extreme) and len(inside) else np.nan
+def _bound(step: FloatArray, training: BoolArray, piece: IntArray, i: int, extreme: np.ufunc) -> float:
+    return float(extreme.reduce(step[training & (piece == i) & np.isfinite(step)]))
+
+
+def executed(count: FloatArray, step: FloatArray, piece: IntArray) -> FloatArray:
+    """Return a running count, of tokens or of the steps themselves, with what was done again counted again.
+
+    A piece goes on from the count at the last step below its first one; from nothing where the counter began anew.
+
+    Examples
+    --------
+    >>> step, piece = np.array([1.0, 2, 3, 2, 3, 4]), np.array([0, 0, 0, 1, 1, 1])
+    >>> executed(10 * step, step, piece)
+    array([10., 20., 30., 40., 50., 60.])
+    """
+    rows = np.flatnonzero(np.isfinite(count) & np.isfinite(step))
+    rows = rows[np.lexsort((step[rows], piece[rows]))]
+    values, at, parts = count[rows], step[rows], piece[rows]
+    before = np.concatenate([[0.0], values[:-1]])
+    for i in np.flatnonzero(np.diff(parts)) + 1:
+        earlier = np.flatnonzero(at[:i] < at[i])[::-1]  # of equal steps the one written last
+        goes_on = values[earlier[np.argmax(at[earlier])]] if len(earlier) else 0.0
+        before[i] = goes_on if goes_on <= values[i] else 0.0
+    result = np.full(len(count), np.nan)
+    result[rows] = np.cumsum(values - before)
+    return result
 
 
 def one_per_step(step: FloatArray, rows: IntArray, policy: str) -> IntArray:

@@ -53,18 +53,24 @@ def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt:
         scores = [_plainest(log, framework, options, receipt)]
     for score in scores:
         if re.fullmatch(framework.training, score.key):
-            receipt.warnings.append(
+            receipt.warn(
                 f"{score.key} is the reward in training, not a held-out pass rate: it rises on prompts that the run "
-                "has seen, and may rise while held-out accuracy falls."
+                "has seen, and may rise while held-out accuracy falls.",
+                "name a held-out metric with metric= / --metric, or state in your report that none was held out",
+                decide=True,
             )
     return scores
 
 
 def _plainest(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> Score:
-    for rank in _ranks(log, framework):
-        found = [_score(key, framework) for key in rank]
-        if options.domain is not None and len(found) > 1:
-            found = [score for score in found if score.domain == options.domain]
+    ranks = [[_score(key, framework) for key in rank] for rank in _ranks(log, framework)]
+    of_domain = [[score for score in found if score.domain == options.domain] for found in ranks]
+    for found in of_domain if options.domain is not None and any(of_domain) else ranks:
+        if len(found) > 1 and options.domain is not None and all(score.domain for score in found):
+            there = list(dict.fromkeys(score.domain for score in found))
+            if options.domain not in there:
+                hint = nearest(options.domain, there)
+                raise TraceError(f"{log.source} has no domain {options.domain!r}; it has {', '.join(there)}{hint}")
         if len(found) > 1:
             raise TraceError(
                 f"{log.source}: the pass rate could be any of {len(found)} metrics; choose with {OPTION} (one curve "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import fnmatch
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from rlscaling.schema import FloatArray, check_series, likely_scale
 from rlscaling.trace import Trace
 
 from .columns import COMPUTE_NAMES, NOT_A_PASS_RATE, NOT_COMPUTE, PASS_RATE_NAMES, PLAIN_COMPUTE, unit_of
-from .options import ReadOptions
+from .options import FOR_LOGS, ReadOptions
 from .receipt import Receipt
 
 Parts = dict[str, Callable[[], Trace]]
@@ -137,15 +138,8 @@ def _keys(table: Table, columns: list[str]) -> list[str]:
 def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, run_columns: list[str]) -> Trace:
     """Return the trace of one run and domain."""
     notes = list(origin.notes)
-    compute_column = options.compute_column or origin.compute_column
-    if compute_column is not None:
-        compute_column = _named(table, compute_column, "compute_column= / --compute-column")
-    else:
-        compute_column = _choose(table, COMPUTE_NAMES, "compute", notes)
-    if options.pass_rate_column is not None:
-        pass_rate_column = _named(table, options.pass_rate_column, "pass_rate_column= / --pass-rate-column")
-    else:
-        pass_rate_column = _choose(table, PASS_RATE_NAMES, "pass rate", notes)
+    compute_column = _compute_column(table, options, origin, notes)
+    pass_rate_column = _pass_rate_column(table, options, notes)
     if compute_column == pass_rate_column:
         raise TraceError(f"column {compute_column!r} cannot be both compute and pass rate; name another one")
     unit = options.compute_unit or _unit(compute_column, origin, notes)
@@ -170,10 +164,43 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
         receipt.columns = {"pass rate": pass_rate_column, "compute": compute_column}
         receipt.drop("without compute or pass rate", read - len(C))
         metadata["receipt"] = receipt.to_dict()
+    if idle := options.idle(FOR_LOGS):
+        notes.append(f"{', '.join(idle)}: no effect on a table or trace, whose compute stands in a column.")
     try:
         return Trace(C, y, compute_unit=unit, name=origin.name, columns=columns, metadata=metadata, notes=tuple(notes))
     except TraceError as error:  # what its own header says of it
         raise TraceError(f"{table.source}: {error}") from None
+
+
+def _compute_column(table: Table, options: ReadOptions, origin: Origin, notes: list[str]) -> str:
+    option = "compute_column= / --compute-column"
+    if options.compute_column is not None:
+        return _named(table, options.compute_column, option)
+    if options.compute is not None and not (origin.compute_column and options.compute == origin.compute_unit):
+        found = [name for name in table.columns if (PLAIN_COMPUTE.get(name) or unit_of(name)) == options.compute]
+        found = [name for name in found if not re.search(NOT_COMPUTE, name.lower())]
+        if len(found) != 1:
+            which = f"the {options.compute} could be {' or '.join(map(repr, found))}" if found else (
+                f"no column counts {options.compute}, by its name")  # fmt: skip
+            raise TraceError(f"{table.source}: {which}; choose with {option}. {describe(table)}")
+        return found[0]
+    if origin.compute_column is not None:
+        return _named(table, origin.compute_column, option)
+    return _choose(table, COMPUTE_NAMES, "compute", notes)
+
+
+def _pass_rate_column(table: Table, options: ReadOptions, notes: list[str]) -> str:
+    if options.pass_rate_column is not None:
+        return _named(table, options.pass_rate_column, "pass_rate_column= / --pass-rate-column")
+    if options.metric is None:
+        return _choose(table, PASS_RATE_NAMES, "pass rate", notes)
+    found = [name for name in table.columns if fnmatch.fnmatchcase(name, options.metric)]
+    if len(found) > 1 and options.metric not in found:
+        raise TraceError(
+            f"{table.source}: metric={options.metric!r} matches {len(found)} columns ({', '.join(found[:20])}), and a "
+            "table is read as one curve; name one"
+        )
+    return found[0] if len(found) == 1 else _named(table, options.metric, "metric= / --metric")
 
 
 def _named(table: Table, name: str, option: str) -> str:

@@ -6,7 +6,6 @@ import dataclasses
 import re
 from pathlib import Path
 
-from .assemble import parts_of_logs
 from .columns import COMPUTE_NAMES
 from .frameworks import framework_of
 from .log import TIME, Log, LogBuilder
@@ -18,9 +17,9 @@ CHART_AXES = ("step", "_step", "global_step", "train/global_step", "relative tim
 PLAIN = "|".join(COMPUTE_NAMES[:3])
 
 
-def parts_of_any_table(table: Table, options: ReadOptions, origin: Origin | None, file: Path, reader: str) -> Parts:
-    """Return the traces in a table: by its framework's names where it has them, else by plain columns."""
-    named = {options.compute_column, options.pass_rate_column} & set(table.columns)
+def read_table(table: Table, options: ReadOptions, origin: Origin | None, file: Path, reader: str) -> Parts | list[Log]:
+    """Return what a table holds: logs where its columns are a framework's metrics, else the traces by plain columns."""
+    named = options.compute_column is not None or options.pass_rate_column in table.columns
     if table.rows and not named:
         notes = list[str](origin.notes if origin else ())
         melted = melt_charts(table, notes)
@@ -29,7 +28,7 @@ def parts_of_any_table(table: Table, options: ReadOptions, origin: Origin | None
             origin = Origin(metadata={"source": table.source}, notes=tuple(notes))
         found = logs_of_table(table, options, file, reader, tuple(notes))
         if found:
-            return parts_of_logs(found, options)
+            return found
     return parts_of_table(table, options, origin)
 
 

@@ -37,7 +37,7 @@ def test_ingest_prints_a_receipt_and_keeps_it(here, capsys):
     assert code == 0
     assert out.startswith("exp: 5 evaluations, 0 to 851.299 GPU-hours, pass rate 0.25 to 0.29\n")
     for line in (
-        "read as: verl file logger of verl",
+        "read as: verl file logger",
         f"pass rate: {logfiles.SCORE}",
         "rows: 41 read, 5 kept as evaluations",
         "left out: 36 rows: without this score",
@@ -173,11 +173,38 @@ def test_doctor_findings(here, capsys, change, what, code):
 
 @pytest.mark.parametrize("n", [500, 1000, 10_000])
 def test_doctor_suspects_sampled_histories(here, capsys, n):
+    steps = np.sort(np.random.default_rng(0).choice(8 * n, n, replace=False))
     path = here / "history.csv"
-    path.write_text("step,accuracy\n" + "".join(f"{i},{0.3 + i / 1e6}\n" for i in range(n)))
+    path.write_text("step,accuracy\n" + "".join(f"{step},{0.3 + i / 1e6}\n" for i, step in enumerate(steps)))
     code, out, _ = run(capsys, "doctor", path)
     assert code == 3
     assert f"decide: exactly {n:,} rows were read: a sampled history" in out
+
+
+def test_doctor_takes_a_whole_log_of_500_rows_for_whole(here, capsys):
+    """A logger's own file is read to its end, and rows at even distances have none between them."""
+    rows = logfiles.verl_rows(499, 10)
+    for row in rows:
+        row |= {SCORE: 0.25 + (row[SCORE] - 0.25) / 2} if SCORE in row else {}
+    even = here / "even.csv"
+    even.write_text("step,accuracy\n" + "".join(f"{10 * i},{0.3 + i / 1e4}\n" for i in range(500)))
+    hours = np.sort(np.random.default_rng(0).random(500))
+    write_trace(Trace(hours, 0.3 + hours / 10), here / "own.jsonl")
+    paths = [even, here / "own.jsonl"]
+    for kind, write in logfiles.WRITERS.items():
+        (here / kind).mkdir()
+        paths.append(write(here / kind, rows))
+    for path in paths:
+        (record,) = json.loads(run(capsys, "ingest", path, "--json")[1])["runs"]
+        assert record["receipt"]["rows_read"] == 500
+        _, out, _ = run(capsys, "doctor", path)
+        assert "sampled" not in out
+
+
+def test_doctor_says_what_to_do_about_a_missing_beginning(here, capsys):
+    path = logfiles.verl_file(here, logfiles.verl_rows(40, 10)[21:])
+    _, out, _ = run(capsys, "doctor", path)
+    assert "is unknown (a restart may have erased them)\n    -> give the earlier piece as well" in out
 
 
 def test_doctor_on_smoothed_exports_and_the_training_reward(here, capsys):
@@ -224,7 +251,6 @@ def test_readers_work_without_wandb_and_tensorboard(here):
         "    path = folder if folder.name.startswith(('Tensor', 'MLflow-f')) else next(folder.iterdir())\n"
         "    (trace,) = read_traces(path).values()\n"
         "    assert len(trace) == 3, path\n"
-        "print('pyarrow' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

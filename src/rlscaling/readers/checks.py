@@ -19,6 +19,9 @@ SAMPLED = {
     1000: "TensorBoard's own CSV and JSON downloads hold 1,000 points; give the event files",
     10_000: "TensorBoard's EventAccumulator keeps 10,000 points of a tag; give the event files",
 }
+EXPORTS = ("csv", "json", "json lines", "parquet")
+"""Readers of what somebody exported; the logs of trainers and loggers are read whole, whatever their length."""
+
 TRUNCATED = 0.10
 LARGEST_SIZE = 20_000  # completions in an evaluation; beyond that a score's fraction tells nothing
 EXACT = 1e-9
@@ -41,7 +44,7 @@ def examine(trace: Trace) -> list[Finding]:
 
 def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
     read = receipt.get("rows_read", 0)
-    if read in SAMPLED:
+    if read in SAMPLED and receipt.get("reader") in EXPORTS and not _evenly_spaced(trace):
         yield Finding("decide", f"exactly {read:,} rows were read: a sampled history", SAMPLED[read])
     if "resumes" in receipt.get("assumed", {}):
         hours = _hours(receipt["assumed"])
@@ -78,6 +81,15 @@ def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
     for note in trace.notes:
         if "__MIN" in note and "differ" in note:
             yield Finding("decide", note, "export the history of the run, or read its .wandb file")
+
+
+def _evenly_spaced(trace: Trace) -> bool:
+    """Return whether the evaluations' steps stand at even distances, the last one apart: then none was left out."""
+    step = trace.compute if trace.compute_unit == "steps" else trace.columns.get("step")
+    if step is None or len(step) < 3:
+        return False
+    gaps = np.diff(np.asarray(step, dtype=np.float64))
+    return bool((gaps[:-1] == gaps[0]).all() and gaps[-1] <= gaps[0])
 
 
 def _hours(assumed: Mapping[str, Any]) -> str:

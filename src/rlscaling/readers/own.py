@@ -34,6 +34,7 @@ def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
         compute_unit=str(header.get("compute_unit") or "gpu-hours"),
         metadata={key: value for key, value in header.items() if key not in (*HEADER_KEYS, "json_columns")},
         notes=(*map(str, written if isinstance(written, list) else ()), *notes),
+        reader="trace",
     )
 
 
@@ -67,7 +68,7 @@ def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
         return parts_of_table(table, options, origin)
     origin = Origin(metadata={"source": source}, notes=notes)
     table = table_of_objects([line.row for line in lines], [line.number for line in lines], source, "line")
-    return read_table(table, options, origin, path, "JSON lines")
+    return read_table(table, options, origin, path, "json lines")
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Parts | list[Log]:
@@ -88,7 +89,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Parts | list[Log]:
     table = Table(path.name, columns, list(range(1, data.num_rows + 1)))
     header = (data.schema.metadata or {}).get(b"rlscaling")
     if header is None:
-        return read_table(table, options, Origin(metadata={"source": path.name}), path, "Parquet")
+        return read_table(table, options, Origin(metadata={"source": path.name}), path, "parquet")
     try:
         known = json.loads(header)
         for name in known.get("json_columns", ()):

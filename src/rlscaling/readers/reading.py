@@ -244,7 +244,7 @@ class Reading:
         if self.options.missing_start == "refuse":
             raise TraceError(
                 f"{self.log.source} begins at step {first:g}: the {absent:g} steps before it are not in it, so its "
-                "compute so far is unknown (a restart may have erased them). Give the earlier piece as well with "
+                "compute so far is unknown (a restart may have erased them); give the earlier piece as well with "
                 "stitch=True / --stitch, count compute='steps' / --compute steps, or let the missing steps cost what "
                 "the others cost: missing_start='estimate' / --missing-start estimate"
             )

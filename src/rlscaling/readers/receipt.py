@@ -115,7 +115,8 @@ def _sha256(file: Path) -> str:
 
 def receipt_lines(receipt: Mapping[str, Any]) -> list[str]:
     """Return a receipt as lines of text."""
-    kind = " of ".join(filter(None, (receipt["reader"], receipt["framework"])))
+    framework = "" if receipt["framework"] in receipt["reader"] else receipt["framework"]
+    kind = " of ".join(filter(None, (receipt["reader"], framework)))
     lines = [f"read as: {kind or 'a table'}"]
     lines += [
         f"input: {file['name']} ({file['bytes']:,} bytes, sha256 {(file['sha256'] or 'not taken')[:12]})"

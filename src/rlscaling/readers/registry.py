@@ -72,7 +72,7 @@ def _is_json(path: Path, data: bytes) -> bool:
 
 
 def _read_json(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
-    return read_table(table_of_json(decode(data, path.name), path.name), options, None, path, "JSON")
+    return read_table(table_of_json(decode(data, path.name), path.name), options, None, path, "json")
 
 
 def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
@@ -81,7 +81,7 @@ def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts | l
 
 
 def _read_csv(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
-    return read_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "CSV")
+    return read_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "csv")
 
 
 READERS: list[Reader] = [

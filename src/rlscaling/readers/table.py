@@ -49,13 +49,14 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """What a file says about itself, beyond its table."""
+    """What a file says about itself, beyond its table; ``reader`` where the receipt should not name that of tables."""
 
     name: str = ""
     compute_column: str | None = None
     compute_unit: str | None = None
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    reader: str = ""
 
 
 def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = None) -> Parts:
@@ -160,7 +161,8 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
         if names:
             metadata[key] = _keys(table, names)[0]
     if options.receipt and "receipt" not in metadata:
-        receipt = Receipt(run=label, rows_read=read, rows_kept=len(C), assumed={"compute unit": unit, "scale": scale})
+        receipt = Receipt(reader=origin.reader, run=label, rows_read=read, rows_kept=len(C))
+        receipt.assumed = {"compute unit": unit, "scale": scale}
         receipt.columns = {"pass rate": pass_rate_column, "compute": compute_column}
         receipt.drop("without compute or pass rate", read - len(C))
         metadata["receipt"] = receipt.to_dict()

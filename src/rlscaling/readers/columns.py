@@ -38,7 +38,7 @@ NOT_COMPUTE = (
 
 PASS_RATE_NAMES = (
     r"^pass_?rate$",
-    r"pass[ _-]?rate|success[ _-]?rate|solve[ _-]?rate|(mean|avg)[@_]\d+$|pass[@_]1$",
+    r"pass[ _-]?rate|success[ _-]?rate|solve[ _-]?rate|(mean|avg)(@|_at_|_)\d+$|pass(@|_at_|_)1$",
     r"^(val|eval|test|validation)[-_/ .].*acc|^acc(uracy)?$|^val-core/",
     r"acc(uracy)?$",
     r"^(val|eval|test|validation)[-_/ .].*(score|reward|return)",
@@ -46,7 +46,7 @@ PASS_RATE_NAMES = (
     r"(score|reward|return)s?([_/ .-](mean|total))?$",
 )
 NOT_A_PASS_RATE = (
-    r"__(min|max)$|best[@_]|maj[@_]|^val-aux/"
+    r"__(min|max)$|(best|maj)(@|_at_|_)|^val-aux/"
     r"|(^|[ _./-])(std|se|sem|stderr|var|min|max|ci|low|high|count|time|seconds|length|weight|n)([ _./-]|$)"
 )
 

@@ -7,7 +7,6 @@ document. Values are picked out by patterns; nothing is evaluated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,21 @@ _DICT = re.compile(r"\{['\"][^{}]*\}")
 _PROGRESS = re.compile(r"\b(\d{1,12})/\d{1,12} \[")
 _OPENRLHF = re.compile(r"Global step (\d{1,12}): (\{.*\})")
 _OPENRLHF_EVAL = re.compile(r"Evaluation completed in (\S+), global_step (\d{1,12}), eval_metrics: (\{.*\})")
-_PRIME = re.compile(r"\bStep (\d{1,12}) \| (?:Time:? )?([\d.]+)s? \|(.*)")
-_PRIME_EVAL = re.compile(rf"Evaluated (\S+) \(Step (\d{{1,12}})\).*\| Reward:? ({_NUMBER})")
+# prime-rl: orchestrator/metrics.py, evaluator.py; the trainer prints lines of its own, which say their loss
+_DURATION = r"\d[\d.]*(?:ms|[dhms])?(?: \d+[hms])?"
+_PRIME = re.compile(rf"\bStep (\d{{1,12}}) \| +(?:Time: )?({_DURATION}) \|(.*)")
+_PRIME_EVAL = re.compile(
+    rf"\bEvaluated (\S+)(?: \(Step (\d{{1,12}})\))?(?: \| Policy v(\d{{1,12}}))? \|.*\| Reward:? ({_NUMBER})"
+)
+_PRIME_EVAL_2025 = re.compile(rf"\bEvaluated (\S+) in [\d.]+s \(Avg@(\d{{1,6}})=({_NUMBER})")
+_PRIME_EVAL_STEP = re.compile(r"Running evals for (?:checkpoint|interval) step (\d{1,12})")
 _PRIME_REWARD = re.compile(rf"Reward:? ({_NUMBER})")
 _PRIME_CUT = re.compile(r"Truncation ([\d.]+)%")
 
 _KNOWN = re.compile(
     rb"(?:^|[\s)\"'])step:\d+ - \S+:"
     rb"|\{'(?:loss|eval_[^']+|reward|rewards/[^']+|num_tokens|step_time|completions/[^']+)': "
-    rb"|Global step \d+: \{|eval_metrics: \{|\bStep \d+ \| (?:Time:? )?[\d.]+s? \|",
+    rb"|Global step \d+: \{|eval_metrics: \{|\bStep \d+ \| +(?:Time: )?\d[\w. ]* \|",
     re.MULTILINE,
 )
 
@@ -49,17 +54,15 @@ def matches(path: Path, data: bytes) -> bool:
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the text."""
-    builder = LogBuilder(path.name, NAME)
+    builder, lines = LogBuilder(path.name, NAME), _Lines()
     text = _COLOUR.sub("", data.decode("utf-8", "replace"))
-    progress: int | None = None
     long = 0
     for line in re.split(r"[\r\n]+", text):
         if len(line) > MAX_LINE:
             long += 1
             continue
-        if shown := _PROGRESS.search(line):
-            progress = int(shown[1])
-        for row in _rows(line, progress):
+        row = lines.row(line)
+        if row:
             builder.add(row, domain=evaluation_set(row))
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no metrics that a trainer printed; give its JSON, W&B or TensorBoard log")
@@ -69,22 +72,34 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     return [builder.log(files=(path,), notes=tuple(notes))]
 
 
-def _rows(line: str, progress: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the metrics on a line."""
-    if found := _VERL.search(line):
-        yield {STEP: int(found[1]), **_pairs(found[2])}
-    elif found := _OPENRLHF.search(line):
-        yield {"train/global_step": int(found[1]), **_prefixed(_items(found[2]), "train/")}
-    elif found := _OPENRLHF_EVAL.search(line):
-        yield {"eval/global_step": int(found[2]), **_prefixed(_items(found[3]), "eval/")}
-    elif found := _PRIME_EVAL.search(line):
-        yield {"step": int(found[2]), f"eval/{found[1]}/reward": found[3]}
-    elif found := _PRIME.search(line):
-        yield _prime(found)
-    elif found := _DICT.search(line):
-        row = _items(found[0])
-        if row:
-            yield row if progress is None or "step" in row else {"step": progress, **row}
+class _Lines:
+    """What lines said before one that leaves it out: the step of a progress bar, or of the evaluation that began."""
+
+    def __init__(self) -> None:
+        self.progress: int | None = None
+        self.evaluated: int | None = None
+
+    def row(self, line: str) -> dict[str, Any]:
+        """Return the metrics on a line."""
+        if shown := _PROGRESS.search(line):
+            self.progress = int(shown[1])
+        if shown := _PRIME_EVAL_STEP.search(line):
+            self.evaluated = int(shown[1])
+        if found := _VERL.search(line):
+            return {STEP: int(found[1]), **_pairs(found[2])}
+        if found := _OPENRLHF.search(line):
+            return {"train/global_step": int(found[1]), **_prefixed(_items(found[2]), "train/")}
+        if found := _OPENRLHF_EVAL.search(line):
+            return {"eval/global_step": int(found[2]), **_prefixed(_items(found[3]), "eval/")}
+        if found := _PRIME_EVAL.search(line):
+            return {"step": found[2] or found[3], f"eval/{found[1]}/reward": found[4]}
+        if found := _PRIME_EVAL_2025.search(line):
+            return {"step": self.evaluated, f"eval/{found[1]}/avg@{found[2]}": found[3]}
+        if found := _PRIME.search(line):
+            return _prime(found)
+        found = _DICT.search(line)
+        row: dict[str, Any] = _items(found[0]) if found else {}
+        return {"step": self.progress, **row} if row and self.progress is not None else row
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -106,9 +121,22 @@ def _prefixed(row: dict[str, str], prefix: str) -> dict[str, str]:
 
 
 def _prime(found: re.Match[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"step": int(found[1]), "console/seconds": found[2]}
-    if reward := _PRIME_REWARD.search(found[3]):
-        row["reward/mean"] = reward[1]
+    reward = _PRIME_REWARD.search(found[3])
+    if reward is None:
+        return {"step": int(found[1]), "console/trainer_seconds": _seconds(found[2])}
+    row: dict[str, Any] = {"step": int(found[1]), "console/seconds": _seconds(found[2]), "reward/mean": reward[1]}
     if cut := _PRIME_CUT.search(found[3]):
         row["is_truncated/mean"] = float(cut[1]) / 100
     return row
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a duration as prime-rl prints it.
+
+    Examples
+    --------
+    >>> _seconds("36.20s"), _seconds("2m 5s"), _seconds("1h"), _seconds("250ms")
+    (36.2, 125.0, 3600.0, 0.25)
+    """
+    units = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 1e-3}
+    return sum(float(amount) * units[unit] for amount, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|[dhms]?)", text))

@@ -48,7 +48,8 @@ class Framework:
     rate
         Key of tokens a second and GPU, from which the number of GPUs follows: tokens / (rate * seconds).
     clock
-        Time is taken from the wall clock of the rows where no seconds are logged.
+        Its logs have no seconds of a step, only times: a table with its names and a clock is a log too, not only one
+        with seconds. (In any log without seconds, of whatever framework, time is taken from the clock.)
     trainer_rates
         Keys of tokens a second of all trainers and of each: their ratio is the number of trainers, without generators.
     gpus
@@ -205,7 +206,7 @@ SKYRL = Framework(
 SLIME = Framework(
     name="slime",
     marks=(r"rollout/step", r"perf/(actor_train_tok_per_s|rollout_time|train_wait_time)", r"eval/.+-truncated_ratio"),
-    scores=(r"eval/(?!step$)(?!.*(-truncated_ratio|-pass@\d+|/).*$)(?P<domain>.+)",),
+    scores=(rf"eval/(?!step$)(?!.*(-truncated_ratio|-pass{AT}\d+|/).*$)(?P<domain>.+)",),
     training=r"rollout/(raw_)?reward",
     step=(r"train/step", r"rollout/step", r"eval/step", r"_step"),
     seconds=(r"perf/step_time",),
@@ -243,16 +244,16 @@ PIPELINE_RL = Framework(
 PRIME_RL = Framework(
     name="prime-rl",
     marks=(
-        r"eval/.+/avg@.+",
+        rf"eval/.+/avg{AT}\d+",
         r"progress/(total_tokens|tokens)",
         r"time/wait_for_batch",
         r"perf/throughput_per_gpu",
         r"console/seconds",
     ),
     scores=(
-        r"eval/(?P<domain>.+)/all/.+/avg@(?P<n>\d+)",
-        r"eval/(?P<domain>.+)/effective/.+/avg@(?P<n>\d+)",
-        r"eval/(?P<domain>.+)/avg@(?P<n>\d+)",
+        rf"eval/(?P<domain>.+)/all/.+/avg{AT}(?P<n>\d+)",
+        rf"eval/(?P<domain>.+)/effective/.+/avg{AT}(?P<n>\d+)",
+        rf"eval/(?P<domain>.+)/avg{AT}(?P<n>\d+)",
         r"eval/(?P<domain>.+)/reward",
     ),
     training=r"reward/.*",
@@ -264,7 +265,7 @@ PRIME_RL = Framework(
     clock=True,
     gpus=((("deployment.num_train_gpus",), ("deployment.num_infer_gpus",)),),
     columns=(("truncation_rate", r"(.+/)?is_truncated/mean"), ("entropy", r"entropy/all/mean")),
-    caveats=("prime-rl's 'effective' scores leave failed rollouts out, 'all' counts them.",),
+    caveats=("prime-rl's 'effective' scores and its printed lines leave failed rollouts out, 'all' counts them.",),
 )
 
 TINKER = Framework(
@@ -295,7 +296,7 @@ TORCHTUNE = Framework(
 FRAMEWORKS = (
     VERL, NEMO_RL, OPENRLHF, SKYRL, SLIME, AREAL, PIPELINE_RL, PRIME_RL, TINKER, TORCHTUNE, TRL,
 )  # fmt: skip
-"""Tried in this order; the one with the most marks among the keys wins."""
+"""The one with the most marks among the keys wins, of several one with a score among them, else the first."""
 
 UNKNOWN = Framework(
     name="",
@@ -323,8 +324,13 @@ def framework_of(keys: Iterable[str]) -> Framework | None:
 
 @functools.lru_cache(maxsize=64)
 def _framework_of(names: tuple[str, ...]) -> Framework | None:
-    votes = [sum(any(re.fullmatch(mark, key) for key in names) for mark in one.marks) for one in FRAMEWORKS]
-    return FRAMEWORKS[votes.index(max(votes))] if max(votes) else None
+    votes = [(_matched(one.marks, names), _matched(one.scores, names) > 0) for one in FRAMEWORKS]
+    most = max(votes)
+    return FRAMEWORKS[votes.index(most)] if most[0] else None
+
+
+def _matched(patterns: tuple[str, ...], names: tuple[str, ...]) -> int:
+    return sum(any(re.fullmatch(pattern, key) for key in names) for pattern in patterns)
 
 
 def find(patterns: Iterable[str], keys: Iterable[str]) -> str | None:

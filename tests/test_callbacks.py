@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,53 +16,110 @@ from rlscaling.callbacks import Stopwatch, TraceLog, trace_callback
 from rlscaling.errors import TraceError
 from rlscaling.journal import read_jsonl
 
-PAUSE = 0.01
+STEP, EVALUATION, PAUSE = 36.0, 18.0, 7.0  # seconds
 
 
-def drive(log: TraceLog, first: int, last: int, every: int = 2) -> None:
-    """Steps of at least 10 ms, an evaluation of as long at every second."""
+class Clock:
+    """A clock that goes only when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr("rlscaling.callbacks.time", found)
+    return found
+
+
+def drive(log: TraceLog, clock: Clock, first: int, last: int, every: int = 2, save: int = 0) -> None:
+    """Steps of 36 s, an evaluation of 18 s at every second, 7 s of other work between them."""
     log.begin(first, world_size=4)
     if first == 0:
+        clock.now += EVALUATION
         log.evaluate(0, {"eval_acc": 0.2})
     for step in range(first + 1, last + 1):
+        clock.now += PAUSE
         log.training.start()
-        time.sleep(PAUSE)
+        clock.now += STEP
         log.training.stop()
+        log.evaluating.start()
         log.log(step, {"loss": 1.0 / step, "completions/mean_length": 12.0, "epoch": 0.1})
         log.evaluating.start()
         if step % every == 0:
-            time.sleep(PAUSE)
+            clock.now += EVALUATION
             log.log(step, {"eval_acc": 0.5})
             log.evaluate(step, {"eval_acc": 0.2 + step / 100, "eval_loss": 1.0})
+        if save and step % save == 0:
+            clock.now += PAUSE
+            log.saved(step)
     log.end()
 
 
-def test_hours_are_those_of_training_alone(tmp_path: Path) -> None:
+def test_hours_are_those_of_training_alone(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "trace.jsonl"
-    drive(TraceLog(path, "eval_acc", 8, 100, {"seed": 3}), 0, 4)
+    drive(TraceLog(path, "eval_acc", 8, 100, {"seed": 3}), clock, 0, 4)
     trace = read_trace(path)
     assert trace.pass_rate.tolist() == pytest.approx([0.2, 0.22, 0.24])
     assert trace.metadata["n_gpus"] == 8
     assert trace.metadata["seed"] == 3
     assert trace.n_prompts is not None
-    seconds = trace.compute * 3600 / 8
-    assert seconds[0] == 0
-    assert seconds[-1] >= 4 * PAUSE
-    assert trace.columns["eval_gpu_hours"][-1] * 3600 / 8 >= 2 * PAUSE
-    kinds = [row["kind"] for row in read_jsonl(path)[1]]
-    assert kinds == ["eval", "train", "train", "eval", "train", "train", "eval"]
+    assert trace.n_prompts.tolist() == [100] * 3
+    assert (trace.compute * 3600 / 8).tolist() == pytest.approx([0, 2 * STEP, 4 * STEP])
+    hours = trace.columns["eval_gpu_hours"] * 3600 / 8
+    assert hours.tolist() == pytest.approx([EVALUATION, 2 * EVALUATION, 3 * EVALUATION])
+    rows = read_jsonl(path)[1]
+    assert [row["kind"] for row in rows] == ["eval", "train", "train", "eval", "train", "train", "eval"]
+    assert rows[1]["mean_length"] == 12
 
 
-def test_a_resume_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+def test_a_resume_goes_on_from_the_checkpoint(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "trace.jsonl"
-    drive(TraceLog(path, "eval_acc", None, None, {}), 0, 6)
-    before = read_trace(path)
-    drive(TraceLog(path, "eval_acc", None, None, {}), 4, 8)
+    drive(TraceLog(path, "eval_acc", None, None, {}), clock, 0, 6)
+    drive(TraceLog(path, "eval_acc", None, None, {}), clock, 4, 8)
     trace = read_trace(path)
     assert trace.columns["step"].tolist() == [0, 2, 4, 6, 8]
-    assert trace.compute[2] == before.compute[2]
-    assert trace.compute[3] > trace.compute[2]
-    assert (tmp_path / "trace.discarded.jsonl").is_file()
+    assert (trace.compute * 3600 / 4).tolist() == pytest.approx([step * STEP for step in (0, 2, 4, 6, 8)])
+    discarded = [json.loads(line) for line in (tmp_path / "trace.discarded.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in discarded if row["kind"] == "eval"] == [6]
+
+
+def test_a_resume_from_a_checkpoint_between_logged_steps_loses_no_hours(tmp_path: Path, clock: Clock) -> None:
+    """Evaluated at every fourth step and saved at every third: the trace knew nothing of step 3."""
+    path = tmp_path / "trace.jsonl"
+
+    class Unlogged(TraceLog):
+        def log(self, step: int, logs: Mapping[str, Any]) -> None:
+            pass
+
+    drive(Unlogged(path, "eval_acc", None, None, {}), clock, 0, 3, every=4, save=3)
+    drive(TraceLog(path, "eval_acc", None, None, {}), clock, 3, 4, every=4)
+    assert read_trace(path).compute[-1] * 3600 / 4 == pytest.approx(4 * STEP)
+
+
+def test_a_resume_without_the_first_part_is_refused(tmp_path: Path) -> None:
+    log = TraceLog(tmp_path / "trace.jsonl", "eval_acc", 1, None, {})
+    with pytest.raises(TraceError, match=r"resumes at step 500, but there is no .*trace.jsonl: the compute before is"):
+        log.begin(500, 1)
+    log.begin(0, 1)
+    log.end()
+    with pytest.raises(TraceError, match="trace.jsonl"):
+        log.begin(0, 1)
+
+
+def test_a_training_that_was_interrupted_can_be_resumed_in_the_same_process(tmp_path: Path, clock: Clock) -> None:
+    log = TraceLog(tmp_path / "trace.jsonl", "eval_acc", 1, None, {})
+    log.begin(0, 1)
+    log.evaluate(0, {"eval_acc": 0.2})
+    log.saved(2)
+    log.begin(2, 1)
+    log.evaluate(2, {"eval_acc": 0.3})
+    log.end()
+    assert len(read_jsonl(tmp_path / "trace.jsonl")[1]) == 3
 
 
 def test_an_unknown_metric_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
@@ -125,5 +184,7 @@ def test_the_callback_passes_events_on(tmp_path: Path) -> None:
     callback.on_log(args, state, None, logs={"loss": 1.0})
     callback.on_log(args, state, None, logs={"eval_acc": 0.3})
     callback.on_evaluate(args, state, None, metrics={"eval_acc": 0.3})
+    callback.on_save(args, state, None)
     callback.on_train_end(args, state, None)
     assert read_trace(tmp_path / "trace.jsonl").pass_rate.tolist() == [0.1, 0.3]
+    assert [row["kind"] for row in read_jsonl(tmp_path / "trace.jsonl")[1]] == ["eval", "train", "eval", "train"]

@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from transformers import TrainerCallback
 
 HOUR = 3600.0
-LOGGED = {"loss": "loss", "reward": "reward_mean", "entropy": "entropy", "grad_norm": "grad_norm"}
-"""A Trainer's name of a metric -> our column; TRL's lengths and truncations are added by `_columns`."""
+LOGGED = {
+    "loss": "loss",
+    "reward": "reward_mean",
+    "entropy": "entropy",
+    "grad_norm": "grad_norm",
+    "completions/mean_length": "mean_length",
+    "completions/clipped_ratio": "truncation_rate",
+    "clip_ratio/region_mean": "clip_fraction",
+}
+"""A Trainer's name of a metric -> our column, as the reader of its logs has it (a test compares them)."""
 
 
 class Stopwatch:
@@ -60,10 +68,22 @@ class TraceLog:
         self.training = self.evaluating = Stopwatch(1.0)
 
     def begin(self, step: int, world_size: int) -> None:
-        """Open the trace; go on with the one that is there when the Trainer resumes from a checkpoint."""
+        """Open the trace; go on with the one that is there when the Trainer resumes from a checkpoint.
+
+        Raises
+        ------
+        TraceError
+            When a training begins where a trace is already, or resumes where none is.
+        """
+        self.end()  # of a training that was interrupted
         n_gpus = float(self.n_gpus or world_size)
         hours = eval_hours = 0.0
-        if step > 0 and self.path.exists():
+        if step > 0:
+            if not self.path.exists():
+                raise TraceError(
+                    f"training resumes at step {step}, but there is no {self.path}: the compute before is unknown; put "
+                    "the trace that the first part wrote there, or train without the callback"
+                )
             rewind(self.path, step)
             for row in read_jsonl(self.path)[1]:
                 hours = float(row.get("compute_gpu_hours") or hours)
@@ -75,9 +95,14 @@ class TraceLog:
 
     def log(self, step: int, logs: Mapping[str, Any]) -> None:
         """Write a training row, for the logs of a training step."""
-        columns = _columns(logs)
+        columns = {ours: float(logs[theirs]) for theirs, ours in LOGGED.items() if theirs in logs}
         if columns and self.writer is not None and not any(key.startswith("eval_") for key in logs):
             self.writer.write("train", step=step, compute_gpu_hours=self.training.hours, **columns)
+
+    def saved(self, step: int) -> None:
+        """Write down the compute at a checkpoint: a resume from it goes on from there."""
+        if self.writer is not None:
+            self.writer.write("train", step=step, compute_gpu_hours=self.training.hours)
 
     def evaluate(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Write an evaluation row.
@@ -105,16 +130,6 @@ class TraceLog:
             self.writer = None
 
 
-def _columns(logs: Mapping[str, Any]) -> dict[str, float]:
-    names = {
-        **LOGGED,
-        "completions/mean_length": "mean_length",
-        "completions/clipped_ratio": "truncation_rate",
-        "clip_ratio/region_mean": "clip_fraction",
-    }
-    return {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
-
-
 def trace_callback(
     path: str | Path,
     *,
@@ -125,8 +140,10 @@ def trace_callback(
 ) -> TrainerCallback:
     """Return a callback that writes a trace file during ``Trainer.train()``, of transformers or TRL.
 
-    Compute is the measured time of training steps times the GPUs; evaluations and checkpoints are not in it. After a
-    resume the trace goes on from the checkpoint, and rows beyond it move to ``trace.discarded.jsonl``.
+    Compute is the measured time of training steps times the GPUs; evaluations and checkpoints are not in it. When the
+    Trainer resumes from a checkpoint, the trace at ``path`` goes on with the compute that it had there: what was done
+    after the checkpoint and is done again counts once (useful compute), and its rows move to
+    ``<name>.discarded.jsonl`` beside the trace.
 
     Parameters
     ----------
@@ -151,6 +168,8 @@ def trace_callback(
     ------
     ModuleNotFoundError
         Without transformers; ``pip install transformers``.
+    TraceError
+        When a training begins where a trace is already, resumes where none is, or evaluates without the metric.
 
     Examples
     --------
@@ -184,6 +203,9 @@ def trace_callback(
 
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **more: Any) -> None:
             self.trace.evaluate(state.global_step, metrics or {})
+
+        def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self.trace.saved(state.global_step)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             self.trace.end()

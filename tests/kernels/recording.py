@@ -16,7 +16,8 @@ from torch import Tensor
 from rlscaling.trainer.kernels import emulate, sources
 
 REPLAY = Path(__file__).with_name("replay.h")
-MEMORY = ("-fsanitize=address,undefined", "-fsanitize-sections=cuda_shared", "-fno-sanitize-recover=all", "-g")
+MEMORY = ("-fsanitize=address,undefined", "-fsanitize-sections=cuda_shared", "-fno-sanitize-recover=all", "-g", "-O0")
+"""Without optimisation, which may remove an access and compiles longer than the tests run."""
 THREADS = ("-fsanitize=thread", "-DCUDA_ON_CPU_THREADS", "-pthread", "-g")
 
 

@@ -64,12 +64,13 @@ def test_a_short_run_logs_the_same_columns() -> None:
 
 
 def test_the_header_names_the_kernels_and_others_may_go_on(tmp_path: Path) -> None:
+    tiny = {**SMALL, "warmup_steps": 1, "steps": 1}
     with backends.using("emulate"):
-        train(make_config(**{**SMALL, "steps": 1}), tmp_path)
+        train(make_config(**tiny), tmp_path)
     assert read_trace(tmp_path / "trace.jsonl").metadata["kernels"] == "emulate"
-    assert train(make_config(**{**SMALL, "steps": 2}), tmp_path, resume=True).steps == 2
+    assert train(make_config(**{**tiny, "steps": 2}), tmp_path, resume=True).steps == 2
     assert read_trace(tmp_path / "trace.jsonl").metadata["kernels"] == "emulate", "those of the first row"
-    train(make_config(**{**SMALL, "steps": 1}), tmp_path / "other")
+    train(make_config(**tiny), tmp_path / "other")
     assert read_trace(tmp_path / "other" / "trace.jsonl").metadata["kernels"] == "reference"
 
 

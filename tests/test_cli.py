@@ -614,7 +614,9 @@ def test_demo_tells_compares_and_writes(run: Any, here: Path) -> None:
         "\n  rlscaling fit rlscaling-demo/scalerl.jsonl --extrapolate 100000",
     ):
         assert text in said.out, text
-    assert sorted(file.name for file in out.iterdir()) == ["demo.json", "demo.png", "notes.txt", "scalerl.jsonl"]
+    assert sorted(file.name for file in out.iterdir()) == [
+        "demo.json", "demo.png", "notes.txt", "report.html", "scalerl.jsonl"
+    ]
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
     (next_command,) = re.findall(r"^  rlscaling (fit .*scalerl.jsonl --extrapolate .*)$", said.out, flags=re.MULTILINE)

@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from rlscaling.readers import read_trace as read_trace
     from rlscaling.readers import read_traces as read_traces
     from rlscaling.readers import write_traces as write_traces
+    from rlscaling.report import Report as Report
+    from rlscaling.report import RunReport as RunReport
+    from rlscaling.report import make_report as make_report
     from rlscaling.results import FailedFit as FailedFit
     from rlscaling.results import SigmoidFit as SigmoidFit
     from rlscaling.results import SigmoidParams as SigmoidParams
@@ -101,6 +104,7 @@ _PUBLIC = {
     ),
     "priors": ("Prior", "learn_prior"),
     "readers": ("read_trace", "read_traces", "write_traces"),
+    "report": ("Report", "RunReport", "make_report"),
     "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
     "saved": ("load_fit", "save_fit"),
     "seeds": ("SeedSpread", "seed_spread"),

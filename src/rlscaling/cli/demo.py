@@ -14,6 +14,7 @@ from rlscaling import __version__, datasets
 from rlscaling.curves import Array
 from rlscaling.format import interval, number, plus_minus, robust_error, rough
 from rlscaling.intervals import percentile_interval
+from rlscaling.report import make_report
 from rlscaling.trace import Trace, write_trace
 
 from .answers import SCHEMA_VERSION, Answer, Refusal, Request, answer, record
@@ -54,7 +55,7 @@ class EarlyCheck(NamedTuple):
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Run the demo, write its three files and return the exit code."""
+    """Run the demo, write its four files and return the exit code."""
     out = Path(args.out)
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; name a folder")
@@ -82,6 +83,9 @@ def demo(args: argparse.Namespace) -> int:
     (out / "demo.json").write_text(json.dumps(result, allow_nan=False, indent=2) + "\n", encoding="utf-8")
     write_trace(traces[WHOLE], out / "scalerl.jsonl", overwrite=True)
     _draw(early, first, second, traces[WHOLE], out / "demo.png")
+    pair = {name: traces[name] for name in (WHOLE, OTHER)}
+    report = make_report(pair, at=BUDGET, title="Two simulated recipes of arXiv 2510.13786, Table 1", rng=args.seed)
+    report.write(out / "report.html", overwrite=True)
     _next_steps(out, sys.stderr if args.json else sys.stdout)
     return 0
 
@@ -258,7 +262,7 @@ def _cell(value: float, draws: Array, ci: tuple[float, float]) -> str:
 def _next_steps(out: Path, stream: Any) -> None:
     trace = out / "scalerl.jsonl"
     print(
-        f"\nWrote {out / 'demo.png'}, {out / 'demo.json'} and {trace}. Try next:\n"
+        f"\nWrote {out / 'demo.png'}, {out / 'report.html'}, {out / 'demo.json'} and {trace}. Try next:\n"
         f"  rlscaling fit {trace} --extrapolate 100000 --plot fit.png\n"
         f"  rlscaling fit {trace} --max-compute 3000 --extrapolate 100000   (too early: it says so)\n"
         "  rlscaling fit YOUR_RUN.csv",

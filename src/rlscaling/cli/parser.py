@@ -79,6 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     from .compare_options import add_compare, add_loo
     from .log_options import add_doctor, add_ingest
     from .plan_options import add_planning
+    from .report_options import add_report
 
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
@@ -96,6 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_compare(commands)
     add_loo(commands)
     add_planning(commands)
+    add_report(commands)
     add_ingest(commands)
     add_doctor(commands)
     _add_training(commands)

@@ -1,0 +1,65 @@
+"""``rlscaling report``: fit, forecast, backtest, plan and compare runs, and write one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from rlscaling import __version__
+from rlscaling.errors import RLScalingError, RLScalingWarning
+from rlscaling.report import Report, make_report
+from rlscaling.results import SigmoidFit
+from rlscaling.trace import Trace
+
+from . import output
+from .answers import SCHEMA_VERSION
+from .commands import REFUSED, check_new
+from .inputs import UsageError, find_runs, fit_options
+
+PAGES = (".html", ".htm")
+
+
+def report_runs(args: argparse.Namespace) -> int:
+    """Answer ``rlscaling report`` and return the exit code."""
+    options, path = fit_options(args), Path(args.out)
+    if path.suffix.lower() not in PAGES:
+        raise UsageError(f"--out {path}: a report is an HTML file; end the name in .html")
+    check_new(path, "--out", args.overwrite)
+    runs = find_runs(args, receipts=True)
+    sources: dict[str, Trace | SigmoidFit] = {run.name: run.source for run in runs if run.source is not None}
+    refused = {run.name: run.error for run in runs if run.source is None}
+    if not sources:
+        raise RLScalingError("no run could be read: " + "; ".join(f"{name}: {why}" for name, why in refused.items()))
+    with output.progress(len(sources), 0) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RLScalingWarning)  # they stand among the notes
+        report = make_report(
+            sources, at=args.budgets, recipes=_recipes(sources) if args.by == "recipe" else None, refused=refused,
+            title=args.title, margin=args.margin, n_resamples=args.resamples, confidence_level=args.confidence_level,
+            seed_sd=args.seed_sd, rng=args.seed, on_progress=lambda done, of: bar.run_done(), **options,
+        )  # fmt: skip
+    report.write(path, overwrite=args.overwrite)
+    for name, why in report.refused:
+        print(f"rlscaling: error: {name}: {why}", file=sys.stderr)
+    if args.json:
+        output.print_json(_record(report, path))
+    else:
+        print(f"wrote {path}: {len(report.runs)} runs, {path.stat().st_size / 1e3:,.0f} kB")
+    return REFUSED if report.refused else 0
+
+
+def _recipes(sources: dict[str, Trace | SigmoidFit]) -> dict[str, str]:
+    return {name: str(run.metadata.get("recipe") or name) for name, run in sources.items()}
+
+
+def _record(report: Report, path: Path) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION, "version": __version__, "seed": report.seed, "out": str(path),
+        "bytes": path.stat().st_size, "at": list(report.at),
+        "verdicts": {run.name: str(run.fit.verdict) for run in report.runs},
+        "best": None if report.comparison is None else report.comparison.leader,
+        "not_compared": report.not_compared,
+        "refused": [{"run": name, "error": why} for name, why in report.refused],
+    }  # fmt: skip

@@ -1,0 +1,70 @@
+"""The options of ``rlscaling report``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .parser import (
+    EXIT_CODES,
+    add_fit_options,
+    add_reader_options,
+    add_seed,
+    count_from,
+    level,
+    not_negative,
+    positive,
+    subcommand,
+)
+
+EXAMPLES = f"""\
+examples:
+  rlscaling report "runs/*/trace.jsonl" -o report.html
+  rlscaling report wandb/ --by recipe --at 50000 100000 -o report.html --title "Recipes, week 48"
+
+{EXIT_CODES}"""
+
+
+def add_report(commands: Any) -> None:
+    """Add ``report``."""
+    about = "write one HTML file: verdicts, comparison, forecasts, backtests, plans, receipts"
+    parser = subcommand(commands, "report", about, EXAMPLES, _report)
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="traces, folders, logs, quoted globs, or fits saved with --save"
+    )
+    group = parser.add_argument_group("report")
+    group.add_argument("-o", "--out", metavar="FILE", required=True, help="HTML file to write")
+    group.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")
+    group.add_argument("--title", default="RL compute scaling", help="title of the page (default: RL compute scaling)")
+    group.add_argument("--json", action="store_true", help="print one JSON object about it (default: text)")
+    group = parser.add_argument_group("comparison")
+    group.add_argument(
+        "--at", dest="budgets", metavar="C", nargs="+", type=positive,
+        help="budgets, the one that decides first (default: 100000 where compute is in GPU-hours, else no forecasts)",
+    )  # fmt: skip
+    group.add_argument(
+        "--by", choices=("run", "recipe"), default="run",
+        help="run: every run is a recipe; recipe: runs whose header names the same recipe are its seeds (default: run)",
+    )  # fmt: skip
+    group.add_argument(
+        "--margin", metavar="X", type=positive, default=0.02, help="ceilings closer than this are equal (default: 0.02)"
+    )
+    group.add_argument(
+        "--resamples", metavar="N", type=count_from(100), default=1000, help="draws, at least 100 (default: 1000)"
+    )
+    group.add_argument(
+        "--confidence-level", metavar="P", type=level, default=0.95, help="level of the intervals (default: 0.95)"
+    )
+    group.add_argument(
+        "--seed-sd", metavar="X", type=not_negative, default=0.015,
+        help="spread of A between seeds of one recipe, where none has several (default: 0.015)",
+    )  # fmt: skip
+    add_seed(group)
+    add_fit_options(parser.add_argument_group("fit"))
+    add_reader_options(parser.add_argument_group("reading files"))
+
+
+def _report(args: argparse.Namespace) -> int:
+    from .report import report_runs
+
+    return report_runs(args)

@@ -1,0 +1,272 @@
+"""One self-contained HTML file on several runs: verdicts first, then the comparison, every run, receipts, method."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.backtesting import Backtest, backtest
+from rlscaling.bootstrapping import SEED_SD, RngLike, bootstrap, entropy_of
+from rlscaling.comparison import Comparison, compare
+from rlscaling.errors import FitError, RLScalingError
+from rlscaling.fit import fit_trace, refit
+from rlscaling.forecast import check_budgets, extrapolate
+from rlscaling.intervals import Bootstrap, Forecast
+from rlscaling.planning import Plan, plan
+from rlscaling.results import SigmoidFit
+from rlscaling.trace import Trace
+from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
+
+from .page import render
+
+__all__ = ["Report", "RunReport", "make_report"]
+
+DETAILED = 8  # runs with a picture, a backtest and a plan of their own; the rest have their row in the tables
+BACKTEST_MODELS = ("sigmoid", "last_value")
+Progress = Callable[[int, int], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport:
+    """What the report says of one run.
+
+    Attributes
+    ----------
+    bootstrap, forecast : optional
+        None with fewer than 7 points; no forecast either where no budget was given and compute is not in GPU-hours.
+    backtest, plan : Backtest, Plan or str, optional
+        Or why there is none; None for runs beyond the first eight.
+    receipt : dict
+        What the reader took, assumed and left out; empty where the trace has none.
+    """
+
+    name: str
+    fit: SigmoidFit
+    bootstrap: Bootstrap | None
+    forecast: Forecast | None
+    backtest: Backtest | str | None
+    plan: Plan | str | None
+    receipt: Mapping[str, Any]
+    detailed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report on several runs, ready to be written.
+
+    Attributes
+    ----------
+    title : str
+    runs : tuple of RunReport
+        The likeliest best first where they were compared.
+    comparison : Comparison or None
+    not_compared : str
+        Why there is no comparison; empty where there is one, and with a single run.
+    refused : tuple of (str, str)
+        Runs that could not be fitted, with the reason.
+    """
+
+    title: str
+    runs: tuple[RunReport, ...]
+    comparison: Comparison | None
+    not_compared: str
+    refused: tuple[tuple[str, str], ...]
+    at: tuple[float, ...]
+    seed: int
+
+    @cached_property
+    def html(self) -> str:
+        """The page: one self-contained document, the same for the same numbers."""
+        return render(self)
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the page, whole or not at all, and return its path.
+
+        Raises
+        ------
+        FitError
+            For a file that exists, unless ``overwrite``.
+        """
+        target = Path(path)
+        if target.exists() and not overwrite:
+            raise FitError(f"{target} exists and is not written over; choose another name, or give overwrite=True")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(self.html)
+            Path(name).chmod(0o644)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return target
+
+    def __repr__(self) -> str:
+        return f"Report({self.title!r}, {len(self.runs)} runs, {len(self.refused)} refused)"
+
+
+def make_report(
+    runs: Mapping[str, Trace | SigmoidFit],
+    *,
+    at: ArrayLike | None = None,
+    recipes: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
+    title: str = "RL compute scaling",
+    margin: float = 0.02,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    seed_sd: float = SEED_SD,
+    rng: RngLike = None,
+    on_progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Fit, forecast, backtest, plan and compare runs, and put it all on one page.
+
+    Parameters
+    ----------
+    runs : mapping of str to Trace or SigmoidFit
+        By name. A fit is taken as it is.
+    at : float or array-like, optional
+        Budgets, the one that decides first. Default 100,000 GPU-hours; other units have no default, and without one
+        the report holds neither forecasts nor a comparison.
+    recipes : mapping of str to str, optional
+        Recipe of each run: runs of one recipe are its seeds. Default: every run for itself.
+    refused : mapping of str to str, optional
+        Runs that could not be read, with the reason, to be listed.
+    title : str
+    margin, n_resamples, confidence_level, seed_sd
+        As in `compare`.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same page.
+    on_progress : callable, optional
+        Called with (runs done, runs in all).
+    **options
+        Options of `fit_sigmoid`.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    FitError
+        When no run can be fitted.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, make_report
+    >>> report = make_report({"scalerl": datasets.load_demo()["scalerl"]}, rng=0)
+    >>> "identified" in report.html
+    True
+    """
+    entropy, bad = entropy_of(rng), dict(refused or {})
+    fits = _fits(runs, options, bad)
+    if not fits:
+        raise FitError("no run could be fitted: " + "; ".join(f"{name}: {error}" for name, error in bad.items()))
+    first = next(iter(fits.values()))
+    budgets = () if at is None and first.compute_unit != "gpu-hours" else tuple(check_budgets(first, at).tolist())
+    comparison, why = _compare(fits, recipes or {}, budgets, bad, {
+        "margin": margin, "n_resamples": n_resamples, "confidence_level": confidence_level, "seed_sd": seed_sd,
+        "rng": entropy,
+    })  # fmt: skip
+    order = _order(fits, recipes or {}, comparison)
+    settings = {"n_resamples": n_resamples, "confidence_level": confidence_level, "seed_sd": seed_sd, "rng": entropy}
+    found = []
+    for k, name in enumerate(order):
+        found.append(_run(name, fits[name], runs[name], budgets, k < DETAILED, settings, options))
+        if on_progress is not None:
+            on_progress(k + 1, len(order))
+    return Report(title, tuple(found), comparison, why, tuple(bad.items()), budgets, entropy)
+
+
+def _fits(
+    runs: Mapping[str, Trace | SigmoidFit], options: Mapping[str, Any], bad: dict[str, str]
+) -> dict[str, SigmoidFit]:
+    fits = {}
+    for name, run in runs.items():
+        try:
+            if isinstance(run, SigmoidFit):
+                fit = refit(run, **options) if options else run
+            else:
+                fit = fit_trace(run, **options)
+            fits[name] = replace(fit, name=name)
+        except RLScalingError as error:
+            bad[name] = str(error)
+    return fits
+
+
+def _compare(
+    fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], budgets: tuple[float, ...], bad: dict[str, str],
+    settings: dict[str, Any],
+) -> tuple[Comparison | None, str]:  # fmt: skip
+    """Return the comparison of the runs that have intervals, or why there is none."""
+    groups: dict[str, list[SigmoidFit]] = {}
+    for name, fit in fits.items():
+        if fit.n_points >= MIN_POINTS_FOR_INTERVAL:
+            groups.setdefault(recipes.get(name, name), []).append(fit)
+    if len(fits) < 2:
+        return None, ""
+    if len(groups) < 2:
+        return (
+            None,
+            f"{len(groups)} recipe with the {MIN_POINTS_FOR_INTERVAL} points an interval needs; two are compared",
+        )
+    if not budgets:
+        return None, "compute is not in GPU-hours and no budget was given"
+    try:
+        return compare(groups, at=budgets, **settings), ""
+    except RLScalingError as error:
+        return None, str(error)
+
+
+def _order(fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], comparison: Comparison | None) -> list[str]:
+    """Return the runs, those of the likeliest best recipe first, those outside the comparison last."""
+    if comparison is None:
+        return list(fits)
+    best = comparison.best
+
+    def place(name: str) -> float:
+        p = best.get(recipes.get(name, name), -1.0)
+        return 0.0 if math.isnan(p) else -1.0 - p if p >= 0 else 1.0
+
+    return sorted(fits, key=place)
+
+
+def _run(
+    name: str, fit: SigmoidFit, run: Trace | SigmoidFit, budgets: tuple[float, ...], detailed: bool,
+    settings: Mapping[str, Any], options: Mapping[str, Any],
+) -> RunReport:  # fmt: skip
+    boot = forecast = None
+    if fit.n_points >= MIN_POINTS_FOR_INTERVAL:
+        boot = bootstrap(fit, **settings)
+        forecast = extrapolate(fit, np.array(budgets), bootstrap=boot) if budgets else None
+    seed = settings["rng"]
+    return RunReport(
+        name, fit, boot, forecast,
+        _or_why(lambda: _backtest(run, seed, options)) if detailed else None,
+        _or_why(lambda: plan(fit, rng=seed)) if detailed else None,
+        fit.metadata.get("receipt") or {}, detailed,
+    )  # fmt: skip
+
+
+def _backtest(run: Trace | SigmoidFit, seed: int, options: Mapping[str, Any]) -> Backtest:
+    if isinstance(run, SigmoidFit):
+        raise FitError("a saved fit holds no trace")
+    return backtest(run, models=BACKTEST_MODELS, rng=seed, **options)
+
+
+def _or_why(work: Callable[[], T]) -> T | str:
+    try:
+        return work()
+    except RLScalingError as error:
+        return str(error)

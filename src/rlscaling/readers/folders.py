@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import mlflow_store, tfevents, trl_state, verl_file
+from . import mlflow_store, tfevents, trackio_db, trl_state, verl_file
 from .wandb_offline import SUFFIX as WANDB_SUFFIX
 
 MAX_DEPTH = 6
@@ -48,15 +48,12 @@ def _logs_here(here: Path, names: list[str]) -> list[Path]:
     for name in sorted(names):
         path = here / name
         suffix = path.suffix
-        database = suffix == ".db" and _is_sqlite(path)
+        # of databases only those of a logger: others lie beside logs, too
+        database = suffix == ".db" and any(store.matches(path, _head(path)) for store in (mlflow_store, trackio_db))
         lines = name in NAMED or (suffix == ".jsonl" and verl_file.matches(path, _head(path)))
         if suffix == WANDB_SUFFIX or database or lines:
             found.append(path)
     return found
-
-
-def _is_sqlite(path: Path) -> bool:
-    return _head(path).startswith(b"SQLite format 3\0")
 
 
 def _head(path: Path) -> bytes:

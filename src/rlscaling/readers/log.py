@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,22 @@ class LogBuilder:
             self._domains[at] = domain
         self.n_rows += 1
 
+    def add_cells(self, cells: Iterable[tuple[Any, Any, str, Any]]) -> None:
+        """Append what was written a cell at a time: (step, time, key, value) in order.
+
+        Cells of one step that follow each other are one row, up to a key that it has already.
+        """
+        row: dict[str, Any] = {}
+        for step, time, key, value in cells:
+            if row and (row[STEP] != step or key in row):
+                self.add(row)
+                row = {}
+            if not row:
+                row = {STEP: step, TIME: time}
+            row[key] = value
+        if row:
+            self.add(row)
+
     def _load(self, keys: Sequence[str]) -> dict[str, FloatArray]:
         loaded = {}
         for key in keys:
@@ -118,6 +134,11 @@ class LogBuilder:
         """Return the log; ``fields`` are the others of `Log`."""
         domains = [self._domains.get(i) for i in range(self.n_rows)] if self._domains else None
         return Log(self.source, self.reader, self.n_rows, tuple(self._cells), self._load, domains=domains, **fields)
+
+
+def cut_short(source: str, n_bytes: int) -> str:
+    """Return what to say of a last line that a kill cut short."""
+    return f"The last line of {source} was cut short ({n_bytes} bytes) and was left out."
 
 
 def as_number(value: Any) -> float | None:

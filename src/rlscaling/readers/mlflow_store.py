@@ -9,12 +9,15 @@ from typing import Any
 
 from rlscaling.errors import TraceError
 
-from .log import STEP, TIME, Log, LogBuilder
+from .log import Log, LogBuilder
 from .options import ReadOptions
-from .sqlite import MAGIC, holds_tables, opened
+from .sqlite import holds_tables, opened
 
 NAME = "MLflow"
 MAX_METRIC_BYTES = 200_000_000
+
+Cell = tuple[Any, Any, Any, Any]
+"""Step, milliseconds since 1970, key, value."""
 
 
 def matches(path: Path, data: bytes) -> bool:
@@ -60,27 +63,26 @@ def _from_database(path: Path) -> list[Log]:
 
 
 def _log(
-    source: str, cells: Iterable[tuple[Any, Any, Any, Any]], run: str, files: tuple[Path, ...], config: dict[str, Any]
+    source: str,
+    cells: Iterable[Cell],
+    run: str,
+    files: tuple[Path, ...],
+    config: dict[str, Any],
+    notes: tuple[str, ...] = (),
 ) -> Log:
-    """Return the log of (step, milliseconds, key, value) in the order of time; cells of one call are one row."""
+    """Return the log of cells in the order of time."""
     builder = LogBuilder(source, NAME)
-    row: dict[str, Any] = {}
-    for step, stamp, key, value in cells:
-        seconds = stamp / 1000 if isinstance(stamp, int | float) else math.nan
-        if row and (row[STEP] != step or str(key) in row):
-            builder.add(row)
-            row = {}
-        if not row:
-            row = {STEP: step, TIME: seconds}
-        row[str(key)] = value
-    if row:
-        builder.add(row)
-    return builder.log(run=run, files=files, config=config)
+    builder.add_cells((step, _seconds(stamp), str(key), value) for step, stamp, key, value in cells)
+    return builder.log(run=run, files=files, config=config, notes=notes)
+
+
+def _seconds(stamp: Any) -> float:
+    return stamp / 1000 if isinstance(stamp, int | float) else math.nan
 
 
 def _from_folder(run: Path, store: Path) -> Log:
     """Return the log of a run's folder: a file for each metric, its lines ``timestamp value step``."""
-    cells: list[tuple[int, float, str, float]] = []
+    cells: list[Cell] = []
     files, broken, size = [], 0, 0
     for file in sorted((run / "metrics").rglob("*")):
         if not file.is_file() or file.is_symlink():
@@ -97,15 +99,11 @@ def _from_folder(run: Path, store: Path) -> Log:
     cells.sort(key=lambda cell: (cell[1], cell[0]))
     name = _text(run / "tags" / "mlflow.runName") or run.name
     config = {param.name: _text(param) for param in sorted((run / "params").glob("*")) if param.is_file()}
-    log = _log(store.name, ((c[0], c[1], c[2], c[3]) for c in cells), name, tuple(files), config)
-    if not broken:
-        return log
-    import dataclasses
-
-    return dataclasses.replace(log, notes=(f"{broken} lines under {run.name}/metrics are damaged; left out.",))
+    notes = (f"{broken} lines under {run.name}/metrics are damaged; left out.",) if broken else ()
+    return _log(store.name, cells, name, tuple(files), config, notes)
 
 
-def _cell(line: str, key: str) -> tuple[int, float, str, float] | None:
+def _cell(line: str, key: str) -> Cell | None:
     parts = line.split()
     try:
         stamp, value = float(parts[0]), float(parts[1])
@@ -120,6 +118,3 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8", "replace").strip()[:1000] if path.is_file() else ""
     except OSError:
         return ""
-
-
-__all__ = ["MAGIC", "is_store", "logs", "matches"]

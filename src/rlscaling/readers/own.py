@@ -16,7 +16,7 @@ from rlscaling.journal import HEADER_KEYS, check_header, parse_lines, replace_fi
 from rlscaling.schema import SCHEMA_VERSION, json_line, plain
 from rlscaling.trace import Trace
 
-from .log import Log
+from .log import Log, cut_short
 from .options import ReadOptions
 from .table import Origin, Parts, Table, build_trace, parts_of_table
 from .tables import read_table
@@ -42,10 +42,7 @@ def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
     """Return the traces or logs in a JSON-lines file: ours, or one object a line from elsewhere."""
     source = path.name
     lines, good = parse_lines(data, source)
-    torn = len(data) - good
-    notes: tuple[str, ...] = (
-        (f"The last line of {source} was cut short ({torn} bytes) and was left out.",) if torn else ()
-    )
+    notes: tuple[str, ...] = (cut_short(source, len(data) - good),) if good < len(data) else ()
     if not lines:
         raise TraceError(f"{source} holds no complete JSON object; give a file with evaluations")
     refuse_saved_fit(lines[0].row, source)
@@ -71,23 +68,23 @@ def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
     return read_table(table, options, origin, path, "json lines")
 
 
-def read_parquet(path: Path, options: ReadOptions) -> Parts | list[Log]:
+def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
     """Return the traces or logs in a Parquet file, ours or from elsewhere."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        data = pq.ParquetFile(path).read()
-        columns = {name: column.to_pylist() for name, column in zip(data.column_names, data.columns, strict=True)}
+        found = pq.ParquetFile(pa.BufferReader(data)).read()
+        columns = {name: column.to_pylist() for name, column in zip(found.column_names, found.columns, strict=True)}
     except (pa.ArrowException, OSError, UnicodeError, OverflowError) as error:
         raise TraceError(
             f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}); save it again"
         ) from None
-    twice = sorted({name for name in data.column_names if data.column_names.count(name) > 1})
+    twice = sorted({name for name in found.column_names if found.column_names.count(name) > 1})
     if twice:
         raise TraceError(f"{path.name} has more than one column {twice[0]!r}; rename or drop one of them")
-    table = Table(path.name, columns, list(range(1, data.num_rows + 1)))
-    header = (data.schema.metadata or {}).get(b"rlscaling")
+    table = Table(path.name, columns, list(range(1, found.num_rows + 1)))
+    header = (found.schema.metadata or {}).get(b"rlscaling")
     if header is None:
         return read_table(table, options, Origin(metadata={"source": path.name}), path, "parquet")
     try:

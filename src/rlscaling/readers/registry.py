@@ -18,6 +18,7 @@ from .log import Log
 from .options import ReadOptions
 from .own import PARQUET_MAGIC, read_jsonl, read_parquet
 from .receipt import fingerprints
+from .sqlite import MAGIC
 from .table import Parts
 from .tables import read_table
 from .text import decode, table_of_csv, table_of_json
@@ -84,15 +85,27 @@ def _read_csv(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log
     return read_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "csv")
 
 
+def _is_database(path: Path, data: bytes) -> bool:
+    return data.startswith(MAGIC)
+
+
+def _refuse_database(path: Path, data: bytes, options: ReadOptions) -> Parts:
+    raise TraceError(
+        f"{path.name} is a SQLite database, but damaged, or not one of MLflow or trackio; copy it anew with its -wal "
+        "file, or export the run as CSV"
+    )
+
+
 READERS: list[Reader] = [
     Reader("W&B offline run", wandb_offline.matches, logs=wandb_offline.logs),
     Reader("TensorBoard", tfevents.matches, logs=tfevents.logs),
     Reader("MLflow", mlflow_store.matches, logs=mlflow_store.logs),
     Reader("trackio", trackio_db.matches, logs=trackio_db.logs),
+    Reader("SQLite", _is_database, _refuse_database),
     Reader("verl file logger", verl_file.matches, logs=verl_file.logs),
     Reader("trainer_state.json", trl_state.matches, logs=trl_state.logs),
     Reader("console", console.matches, logs=console.logs),
-    Reader("parquet", _is_parquet, lambda path, data, options: read_parquet(path, options)),
+    Reader("parquet", _is_parquet, lambda path, data, options: read_parquet(data, path, options)),
     Reader("json lines", _is_json_lines, _read_json_lines),
     Reader("json", _is_json, _read_json),
     Reader("csv", lambda path, data: True, _read_csv),

@@ -65,7 +65,7 @@ def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = N
     if not table.rows:
         raise TraceError(f"{table.source} has a header but no rows; give a file with evaluations")
     run_columns = _run_columns(table, options)
-    parts = split_runs(table, options)
+    parts = _runs(table, options, run_columns)
     if "domain" in table.columns:
         parts = _split(parts, ["domain"], options.domain, "domain")
     elif options.domain is not None and origin.metadata.get("domain") != options.domain:
@@ -77,7 +77,10 @@ def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = N
 
 def split_runs(table: Table, options: ReadOptions) -> dict[str, Table]:
     """Return the rows of each run that the options leave, by the run's label."""
-    run_columns = _run_columns(table, options)
+    return _runs(table, options, _run_columns(table, options))
+
+
+def _runs(table: Table, options: ReadOptions, run_columns: list[str]) -> dict[str, Table]:
     if run_columns:
         return _split({"": table}, run_columns, None if options.run is None else str(options.run), "run")
     if options.run is not None:

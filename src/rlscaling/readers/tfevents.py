@@ -16,7 +16,7 @@ import numpy as np
 from rlscaling.errors import TraceError
 
 from .crc import crc32c, masked
-from .log import STEP, TIME, Log, LogBuilder
+from .log import Log, LogBuilder
 from .options import ReadOptions
 from .wire import BYTES, FIXED32, WireError, double, fields, signed, single, text
 
@@ -27,7 +27,7 @@ CHECKED = 20_000  # records whose checksums are worked out together
 # event.proto and summary.proto: the numbers of the fields that hold a scalar
 _WALL_TIME, _STEP, _VERSION, _SUMMARY, _VALUE, _TAG, _SIMPLE, _TENSOR = 1, 2, 3, 5, 1, 1, 2, 8
 # tensor.proto
-_DTYPE, _CONTENT, _FLOATS, _DOUBLES = 1, 4, 5, 6
+_DTYPE, _SHAPE, _CONTENT, _FLOATS, _DOUBLES = 1, 2, 4, 5, 6
 _FORMATS = {1: "<f", 2: "<d"}
 
 
@@ -49,7 +49,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     files.sort(key=_begun)
     builder, notes = LogBuilder(path.name, NAME), list[str]()
     for file in files:
-        _read(file, builder, notes)
+        builder.add_cells(_scalars(file, notes))
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no scalar; {' '.join(notes) or 'give the folder of another run'}")
     return [builder.log(files=tuple(files), notes=tuple(notes))]
@@ -59,22 +59,6 @@ def _begun(file: Path) -> tuple[int, str]:
     """Return when a file was begun, as its name says; a restart within the same second counts up behind that."""
     number = re.search(r"tfevents\.(\d{1,12})", file.name)
     return int(number[1]) if number else 0, file.name
-
-
-def _read(file: Path, builder: LogBuilder, notes: list[str]) -> None:
-    """Add the scalars of a file, those written at one step and one after the other as one row."""
-    row: dict[str, float] = {}
-    at: int | None = None
-    for step, time, tag, value in _scalars(file, notes):
-        if row and (step != at or tag in row):
-            builder.add(row)
-            row = {}
-        if not row:
-            row = {STEP: step, TIME: time}
-            at = step
-        row[tag] = value
-    if row:
-        builder.add(row)
 
 
 def _scalars(file: Path, notes: list[str]) -> Iterator[tuple[int, float, str, float]]:
@@ -165,15 +149,12 @@ def _scalar(data: bytes) -> tuple[str, float | None]:
 def _tensor(data: bytes) -> float | None:
     """Return the number in a tensor that holds one, as TensorFlow 2 writes scalars."""
     dtype, raw = 0, b""
-    for number, kind, value in fields(data):
+    for number, _, value in fields(data):
         if number == _DTYPE and isinstance(value, int):
             dtype = value
         elif number in (_CONTENT, _FLOATS, _DOUBLES) and isinstance(value, bytes):
             raw = value
-        if number == _SHAPE and kind == BYTES and isinstance(value, bytes) and value:
+        elif number == _SHAPE and value:  # a scalar's is empty
             return None
     form = _FORMATS.get(dtype)
     return float(struct.unpack(form, raw)[0]) if form and len(raw) == struct.calcsize(form) else None
-
-
-_SHAPE = 2  # of a tensor; a scalar's is empty

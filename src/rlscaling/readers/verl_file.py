@@ -15,7 +15,7 @@ import numpy as np
 from rlscaling.errors import TraceError
 from rlscaling.schema import FloatArray
 
-from .log import STEP, Log, LogBuilder, as_number, flatten
+from .log import STEP, Log, LogBuilder, as_number, cut_short, flatten
 from .options import ReadOptions
 
 NAME = "verl file logger"
@@ -45,7 +45,7 @@ def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:
     tail = data[end:]
     if not tail or tail.isspace() or parsed(tail) is not None:
         return data, ()
-    return data[:end], (f"The last line of {source} was cut short ({len(tail)} bytes) and was left out.",)
+    return data[:end], (cut_short(source, len(tail)),)
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:

@@ -129,6 +129,31 @@ def test_device_factor_is_stated(here, capsys):
     assert "of known devices" in err
 
 
+def test_help_names_only_what_these_commands_do(here, capsys):
+    for command in ("ingest", "doctor"):
+        code, out, _ = run(capsys, command, "--help")
+        text = " ".join(out.split())
+        assert code == 0
+        assert "exit codes: 0 answered 2 the command line" in text
+        assert "doctor: something must be decided" in text
+        assert "--require-identified" not in text
+        assert "(default: 3600, or 5 times the usual time if that is longer)" in text
+
+
+def test_a_single_run_goes_into_any_format_and_several_into_parquet_only(here, capsys):
+    path = logfiles.verl_file(here, logfiles.verl_rows(40, 10))
+    for suffix, kept in ((".parquet", True), (".jsonl", True), (".csv", False)):
+        assert run(capsys, "ingest", path, "-o", f"out{suffix}")[0] == 0
+        (trace,) = read_traces(f"out{suffix}").values()
+        assert len(trace) == 5
+        assert ("receipt" in trace.metadata) == kept
+    logfiles.verl_file(here, logfiles.verl_rows(20, 10), "two.jsonl")
+    code, _, err = run(capsys, "ingest", path, "two.jsonl", "-o", "several.csv")
+    assert code == 2
+    assert "--out several.csv: 2 runs go into a Parquet file only; end the name in .parquet" in err
+    assert not Path("several.csv").exists()
+
+
 # --- doctor -----------------------------------------------------------------------------------------------------
 
 

@@ -153,3 +153,9 @@ def test_a_compute_column_that_a_table_of_metrics_lacks_is_refused(tmp_path):
     path = logfiles.csv_file(tmp_path, logfiles.verl_rows(steps=20, every=10))
     with pytest.raises(TraceError, match=r"export.csv has no column 'hours' \(compute_column= / --compute-column\)"):
         read_trace(path, compute_column="hours")
+
+
+def test_options_of_hours_without_effect_on_other_axes_are_said(verl):
+    trace = read_trace(verl, compute="steps", device_factor="A100:H100", eval_time="include")
+    assert "device_factor= / --device-factor, eval_time= / --eval-time: no effect on compute in steps." in trace.notes
+    assert not any("no effect" in note for note in read_trace(verl, device_factor=0.5).notes)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parser import EXIT_CODES, UNITS, add_reader_options, positive, subcommand
+from .parser import UNITS, add_reader_options, positive, subcommand
 
+EXIT_CODES = """\
+exit codes:
+  0    answered
+  2    the command line cannot be carried out as written
+  3    data refused, in a batch the others are still read; doctor: something must be decided
+"""
 INGEST_EXAMPLES = f"""\
 examples:
   rlscaling ingest checkpoints/proj/exp.jsonl -o runs.parquet
@@ -43,8 +49,9 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         help="the evaluation in a row was made before its update (default: what the framework does)",
     )  # fmt: skip
     group.add_argument(
-        "--gap", metavar="SECONDS", type=positive, help="time without a row that counts as a pause (default: 3600)"
-    )
+        "--gap", metavar="SECONDS", type=positive,
+        help="time without a row that counts as a pause (default: 3600, or 5 times the usual time if that is longer)",
+    )  # fmt: skip
     group.add_argument(
         "--resume", choices=("last", "first", "all"),
         help="which rows count where a resumed run did steps again; all: executed compute (default: last)",
@@ -75,8 +82,10 @@ def add_ingest(commands: Any) -> None:
     _add_reading(parser)
     group = parser.add_argument_group("output")
     group.add_argument(
-        "-o", "--out", metavar="FILE", help="write the runs with their receipts, as .parquet (default: not written)"
-    )
+        "-o", "--out", metavar="FILE",
+        help="write the runs with their receipts: .parquet, or for a single run .jsonl, or .csv without its receipt "
+        "(default: not written)",
+    )  # fmt: skip
     group.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")
     group.add_argument("--json", action="store_true", help="print one JSON object and nothing else (default: text)")
 

@@ -89,7 +89,7 @@ def read_trace(
         GPUs of the run, generators and trainers together; needed where the log does not hold it.
     device_factor
         Hours are multiplied by it, to turn those of one device into another's; ``"A100:H100"`` takes the ratio of
-        their peak rates from a table.
+        the peak dense 16-bit matrix rates that their makers state (a table in ``readers/devices.py``; not measured).
     eval_time
         ``"exclude"`` the time of evaluations from compute, or ``"include"`` it.
     eval_before_update

@@ -15,7 +15,7 @@ from rlscaling.trace import Trace
 from .axis import last_value, look_up
 from .frameworks import find
 from .log import Log
-from .options import ReadOptions
+from .options import FOR_HOURS, ReadOptions
 from .reading import Reading
 from .receipt import Receipt
 from .resumes import IntArray, one_per_step
@@ -117,6 +117,8 @@ def _trace(reading: Reading, score: Score, domain: str | None) -> Trace:
         if value:
             metadata[key] = value
     notes += _notes(receipt)
+    if compute.unit not in ("gpu-hours", "wall-hours") and (idle := options.idle(FOR_HOURS)):
+        notes.append(f"{', '.join(idle)}: no effect on compute in {compute.unit}.")
     columns = _columns(reading, score, rows, before)
     return Trace(
         C, y, compute_unit=compute.unit, columns=columns, metadata={**metadata, "receipt": receipt.to_dict()},

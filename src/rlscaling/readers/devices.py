@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from rlscaling.errors import TraceError
 
-PEAK_BF16: Mapping[str, float] = {
-    "V100": 125,  # FP16
+PEAK: Mapping[str, float] = {
+    "V100": 125,
     "A10": 125,
     "L4": 121,
     "A40": 149.7,
@@ -31,7 +31,7 @@ PEAK_BF16: Mapping[str, float] = {
     "TPU-V5P": 459,
     "TPU-V6E": 918,
 }
-"""Peak dense matrix rate in BF16, TFLOP/s, from the makers' data sheets.
+"""Peak dense 16-bit matrix rate as its maker states it, TFLOP/s; not measured here.
 
 A ratio of peaks is a first guess: generation is bound by memory, and no run reaches the peak. Where you know the ratio
 of your own step times or of your prices, give that number instead.
@@ -54,7 +54,7 @@ def device_factor(given: float | str) -> tuple[float, str]:
     Examples
     --------
     >>> device_factor("A100:H100")
-    (0.3153, 'A100:H100 = 0.3153, the ratio of their peak dense BF16 rates')
+    (0.3153, 'A100:H100 = 0.3153, the ratio of the peak dense 16-bit rates that their makers state')
     """
     if not isinstance(given, str):
         return float(given), f"{given:g}, as given"
@@ -67,11 +67,11 @@ def device_factor(given: float | str) -> tuple[float, str]:
             raise TraceError(f"device_factor={given!r} is not a positive, finite number; correct it")
         return factor, f"{factor:g}, as given"
     names = [name.strip().upper() for name in given.split(":")]
-    unknown = [name for name in names if name not in PEAK_BF16]
+    unknown = [name for name in names if name not in PEAK]
     if len(names) != 2 or unknown:
         raise TraceError(
-            f"device_factor={given!r} is neither a number nor FROM:TO of known devices ({', '.join(PEAK_BF16)}); give "
+            f"device_factor={given!r} is neither a number nor FROM:TO of known devices ({', '.join(PEAK)}); give "
             "the ratio of their speeds or prices as a number"
         )
-    factor = PEAK_BF16[names[0]] / PEAK_BF16[names[1]]
-    return factor, f"{':'.join(names)} = {factor:.4g}, the ratio of their peak dense BF16 rates"
+    factor = PEAK[names[0]] / PEAK[names[1]]
+    return factor, f"{':'.join(names)} = {factor:.4g}, the ratio of the peak dense 16-bit rates that their makers state"

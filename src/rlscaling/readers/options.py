@@ -22,6 +22,9 @@ AXES = ("gpu-hours", "wall-hours", "tokens", "flops", "steps")
 FOR_LOGS = ("n_gpus", "device_factor", "eval_time", "eval_before_update", "gap", "resume", "missing_start")
 """Options that say how a log's compute is counted; a table or trace has it in a column."""
 
+FOR_HOURS = ("n_gpus", "device_factor", "eval_time", "gap", "missing_start")
+"""Those of them that only hours depend on."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ReadOptions:

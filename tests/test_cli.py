@@ -615,7 +615,11 @@ def test_demo_tells_compares_and_writes(run: Any, here: Path) -> None:
     ):
         assert text in said.out, text
     assert sorted(file.name for file in out.iterdir()) == [
-        "demo.json", "demo.png", "notes.txt", "report.html", "scalerl.jsonl"
+        "demo.json",
+        "demo.png",
+        "notes.txt",
+        "report.html",
+        "scalerl.jsonl",
     ]
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")

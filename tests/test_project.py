@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import jupytext
 import pytest
 
 import rlscaling
@@ -25,7 +27,7 @@ MAX_FUNCTION_LINES = 50
 # Everything but the command line, the readers, the trainer and the report: cheap to import.
 CORE_FILES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in {"__init__", "__main__", "report"}]
 LIGHT = {*sys.stdlib_module_names, "numpy", "scipy", "rlscaling"}
-HEAVY = ["joblib", "lmfit", "matplotlib", "pandas", "pyarrow", "rich", "scipy.stats", "torch"]
+HEAVY = ["jinja2", "joblib", "lmfit", "matplotlib", "pandas", "pyarrow", "rich", "scipy.stats", "torch"]
 
 
 def relative(path: Path) -> str:
@@ -232,3 +234,21 @@ def test_no_file_holds_a_path_of_one_machine() -> None:
             if MACHINE_PATH.search(line):
                 found.append(f"{relative(path)}: {line.strip()[:120]}")
     assert not found, "\n".join(found)
+
+
+# --- notebooks: each is a pair, the one to read and run, the other to edit and compare --------------------------
+
+NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.py"))
+
+
+def test_every_notebook_is_a_pair():
+    assert [path.stem for path in NOTEBOOKS] == sorted(path.stem for path in (PROJECT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_two_files_of_a_notebook_say_the_same(path):
+    text, notebook = jupytext.read(path), json.loads(path.with_suffix(".ipynb").read_text())
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+    assert cells == [(cell["cell_type"], cell["source"]) for cell in text.cells]
+    assert not any(cell.get("outputs") for cell in notebook["cells"])
+    assert any("assert " in source for kind, source in cells[-1:] if kind == "code")

@@ -131,7 +131,7 @@ def test_defaults_of_a_task_yield_to_overrides() -> None:
         ({"d_model": 36, "n_heads": 8}, r"a head needs an even whole width; take d_model a multiple of 16"),
         ({"n_heads": 4, "n_kv_heads": 3}, r"n_heads=4 is no multiple of n_kv_heads=3"),
         ({"n_experts": 2, "top_k_experts": 4}, r"top_k_experts=4 of n_experts=2; choose at most that many"),
-        ({"micro_batch": 12}, r"micro_batch=12 does not divide 512 completions into whole prompts of 8"),
+        ({"micro_batch": 12}, r"micro_batch=12 does not divide 512 completions into whole prompts of 16"),
         (
             {"loss": "grpo", "clip_low": 0.2, "clip_high": 0.26},
             r"clip_low=0.2 and clip_high=0.26 with loss='grpo', which",

@@ -99,8 +99,8 @@ class TrainConfig:
     interrupt_window: tuple[int, int] = _field((0, 0), "thinking is ended after so many tokens; 0 0: from the budget")
     penalty_max: int = _field(0, "length at which the penalty reaches -1; 0: max_new_tokens")
     penalty_cache: int = _field(0, "tokens over which the penalty grows; 0: a seventh of penalty_max")
-    prompts_per_step: int = _field(64, "prompts of an update")
-    generations: int = _field(8, "completions of a prompt")
+    prompts_per_step: int = _field(32, "prompts of an update")
+    generations: int = _field(16, "completions of a prompt")
     micro_batch: int = _field(0, "completions per backward pass, whole prompts each; 0: all of the update at once")
     temperature: float = _field(1.0, "sampling temperature, in generator, trainer and evaluation")
 

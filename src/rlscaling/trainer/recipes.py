@@ -35,12 +35,12 @@ class Recipe:
 
 
 _OURS = "ours"
-_SAME_BATCH = "ours: one batch size for every recipe (768 in [ScaleRL, 2], 1280 in [ScaleRL, A.16])"
+_SAME_BATCH = "ours: one batch size for every recipe (48 prompts x 16 in [ScaleRL, 2], 1280 in [ScaleRL, A.16])"
 
 DEFAULT_SOURCES: Mapping[str, str] = MappingProxyType(
     {
         "prompts_per_step": _SAME_BATCH,
-        "generations": "ours: 16 in [ScaleRL, 2]",
+        "generations": "[ScaleRL, 2]",
         "temperature": "ours: 1, so that the ratio is that of the policy itself",
         "lr": "ours: 5e-7 in [ScaleRL, A.3], a thousand times that for a model 300,000 times smaller",
         "lr_warmup": "[ScaleRL, A.3]",

@@ -417,6 +417,34 @@ def test_foreign_json(file, name, content):
     assert len(trace.notes) == 3
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["1", "0.5", "null", "true", '"text"', '"0.5"', '"2024-01-01T00:00:00"', "[1, 2]", '{"a": 1}', str(10**25), "NaN",
+     '"é"', '""', "-0.0", "1e-7"],
+)  # fmt: skip
+@pytest.mark.parametrize("other", ["", ', "odd": 7', ', "odd": "seven"', ', "odd": null'])
+def test_lines_read_at_once_are_as_those_read_one_by_one(file, monkeypatch, cell, other):
+    """A column of every kind, in all rows or beside another kind; keys that rows lack; a torn last line."""
+    rows = [f'{{"step": {i}, "acc": 0.{i + 1}, "odd": {cell}}}' for i in range(3)]
+    path = file("\n".join([*rows, f'{{"step": 3, "acc": 0.5{other}}}', '{"step": 4, "ac']), "log.jsonl")
+    fast = read_trace(path)
+
+    def refused(*_, **__):
+        raise ValueError
+
+    monkeypatch.setattr("rlscaling.readers.own.parsed_lines", refused)
+    slow = read_trace(path)
+    assert (fast.compute.tolist(), fast.pass_rate.tolist()) == (slow.compute.tolist(), slow.pass_rate.tolist())
+    assert repr(fast.columns["odd"].tolist()) == repr(slow.columns["odd"].tolist())
+    assert (fast.notes, fast.metadata) == (slow.notes, slow.metadata)
+
+
+def test_a_bad_cell_is_named_by_its_line_beside_blank_ones(file):
+    path = file('{"compute": 0, "pass_rate": 0.3}\n\n{"compute": 1, "pass_rate": 7}\n', "log.jsonl")
+    with pytest.raises(TraceError, match=r"pass_rate at row 3 is 7: outside"):
+        read_trace(path)
+
+
 def test_foreign_parquet(tmp_path):
     frame = pd.DataFrame({"gpu_hours": [1, 2, 3], "accuracy": [0.3, None, 0.4], "note": ["a", None, "c"]})
     frame.to_parquet(tmp_path / "f.parquet")

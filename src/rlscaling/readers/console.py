@@ -39,17 +39,23 @@ _PRIME_EVAL_STEP = re.compile(r"Running evals for (?:checkpoint|interval) step (
 _PRIME_REWARD = re.compile(rf"Reward:? ({_NUMBER})")
 _PRIME_CUT = re.compile(r"Truncation ([\d.]+)%")
 
-_KNOWN = re.compile(
-    rb"(?:^|[\s)\"'])step:\d+ - \S+:"
-    rb"|\{'(?:loss|eval_[^']+|reward|rewards/[^']+|num_tokens|step_time|completions/[^']+)': "
-    rb"|Global step \d+: \{|eval_metrics: \{|\bStep \d+ \| +(?:Time: )?\d[\w. ]* \|",
-    re.MULTILINE,
-)
+_KNOWN = (
+    (b"step:", re.compile(rb"(?:^|[\s)\"'])step:\d+ - \S+:", re.MULTILINE)),
+    (b"{'", re.compile(
+        rb"\{'(?:loss|eval_[^']+|reward|rewards/[^']+|num_tokens|step_time|completions/[^']+)': "
+    )),
+    (b"Global step ", re.compile(rb"Global step \d+: \{")),
+    (b"eval_metrics: {", re.compile(rb"eval_metrics: \{")),
+    (b"Step ", re.compile(rb"\bStep \d+ \| +(?:Time: )?\d[\w. ]* \|")),
+)  # fmt: skip
+"""What a line of a trainer has in it: looked for at once in most files, and only where that is found as a pattern."""
 
 
 def matches(path: Path, data: bytes) -> bool:
     """Return whether a line of the text is one that a trainer prints."""
-    return path.is_file() and b"\0" not in data[:4096] and _KNOWN.search(data) is not None
+    if b"\0" in data[:4096] or not path.is_file():
+        return False
+    return any(mark in data and pattern.search(data) is not None for mark, pattern in _KNOWN)
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:

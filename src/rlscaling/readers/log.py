@@ -90,11 +90,13 @@ class LogBuilder:
 
     def add(self, row: Mapping[str, Any], domain: str | None = None) -> None:
         """Append a row."""
-        at = self.n_rows
+        at, cells = self.n_rows, self._cells
         for key, value in row.items():
-            number = as_number(value)
+            number = value if type(value) is float else as_number(value)
             if number is not None:
-                rows, values = self._cells.setdefault(key, (array("l"), array("d")))
+                if key not in cells:
+                    cells[key] = array("l"), array("d")
+                rows, values = cells[key]
                 rows.append(at)
                 values.append(number)
                 self._n_cells += 1

@@ -16,11 +16,13 @@ from rlscaling.journal import HEADER_KEYS, check_header, parse_lines, replace_fi
 from rlscaling.schema import SCHEMA_VERSION, json_line, plain
 from rlscaling.trace import Trace
 
+from .arrow import ArrowColumns, parsed_lines
 from .log import Log, cut_short
 from .options import ReadOptions
 from .table import Origin, Parts, Table, build_trace, parts_of_table
 from .tables import read_table
-from .text import refuse_saved_fit, table_of_objects
+from .text import decode, refuse_saved_fit, table_of_objects
+from .verl_file import whole_lines
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -41,6 +43,11 @@ def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
 def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
     """Return the traces or logs in a JSON-lines file: ours, or one object a line from elsewhere."""
     source = path.name
+    if not _is_own(data):
+        fast = _read_fast(data, path, options)
+        if fast is not None:
+            return fast
+    decode(data.rsplit(b"\n", 1)[0] or data, source)  # the last line may be torn inside a character
     lines, good = parse_lines(data, source)
     notes: tuple[str, ...] = (cut_short(source, len(data) - good),) if good < len(data) else ()
     if not lines:
@@ -68,6 +75,22 @@ def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
     return read_table(table, options, origin, path, "json lines")
 
 
+def _is_own(data: bytes) -> bool:
+    return b'"header"' in data[:4096] or b'"sigmoid-fit"' in data[:4096]
+
+
+def _read_fast(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log] | None:
+    """Return what lines of one make hold; None for others, which are read line by line."""
+    whole, notes = whole_lines(data, path.name)
+    try:
+        columns = parsed_lines(whole)
+    except ValueError:
+        return None
+    table = Table(path.name, columns, list(range(1, columns.n_rows + 1)), "line")
+    origin = Origin(metadata={"source": path.name}, notes=notes)
+    return read_table(table, options, origin, path, "json lines")
+
+
 def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
     """Return the traces or logs in a Parquet file, ours or from elsewhere."""
     import pyarrow as pa
@@ -75,7 +98,8 @@ def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[
 
     try:
         found = pq.ParquetFile(pa.BufferReader(data)).read()
-        columns = {name: column.to_pylist() for name, column in zip(found.column_names, found.columns, strict=True)}
+        arrow = ArrowColumns(dict(zip(found.column_names, found.columns, strict=True)), found.num_rows)
+        arrow.settle()
     except (pa.ArrowException, OSError, UnicodeError, OverflowError) as error:
         raise TraceError(
             f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}); save it again"
@@ -83,16 +107,19 @@ def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[
     twice = sorted({name for name in found.column_names if found.column_names.count(name) > 1})
     if twice:
         raise TraceError(f"{path.name} has more than one column {twice[0]!r}; rename or drop one of them")
-    table = Table(path.name, columns, list(range(1, found.num_rows + 1)))
+    rows = list(range(1, found.num_rows + 1))
     header = (found.schema.metadata or {}).get(b"rlscaling")
     if header is None:
-        return read_table(table, options, Origin(metadata={"source": path.name}), path, "parquet")
+        foreign = Table(path.name, arrow, rows)
+        return read_table(foreign, options, Origin(metadata={"source": path.name}), path, "parquet")
+    columns = dict(arrow)
     try:
         known = json.loads(header)
         for name in known.get("json_columns", ()):
             columns[name] = [json.loads(cell) for cell in columns[name]]
     except (ValueError, AttributeError, KeyError, TypeError):
         raise TraceError(f"the rlscaling metadata of {path.name} are damaged; write the file again") from None
+    table = Table(path.name, columns, rows)
     if isinstance(known.get("runs"), dict):
         return _parts_of_runs(table, known["runs"], options)
     if "kind" in columns:

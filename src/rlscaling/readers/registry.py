@@ -77,7 +77,6 @@ def _read_json(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Lo
 
 
 def _read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
-    decode(data.rsplit(b"\n", 1)[0] or data, path.name)  # the last line may be torn inside a character
     return read_jsonl(data.removeprefix(b"\xef\xbb\xbf"), path, options)
 
 

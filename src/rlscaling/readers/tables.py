@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from rlscaling.schema import FloatArray
+
+from .arrow import ArrowColumns, as_numbers, holds_numbers
 from .columns import COMPUTE_NAMES
 from .frameworks import framework_of
-from .log import TIME, Log, LogBuilder
+from .log import TIME, Log
 from .options import ReadOptions
 from .table import Origin, Parts, Table, parts_of_table, split_runs
 
@@ -52,11 +59,17 @@ def _has_time(names: list[str], seconds: tuple[str, ...], summed: str, clock: bo
 
 
 def _log(table: Table, label: str, file: Path, reader: str, notes: tuple[str, ...]) -> Log:
-    builder = LogBuilder(table.source, reader)
-    names = list(table.columns)
-    for cells in zip(*table.columns.values(), strict=True):
-        builder.add(dict(zip(names, cells, strict=True)))
-    return builder.log(run=label, files=(file,), notes=notes)
+    """Return a table as a log; of its columns those that are asked for are turned into numbers."""
+    columns, n_rows = table.columns, len(table.rows)
+    if isinstance(columns, ArrowColumns):
+        keys, load = filter(columns.holds_numbers, columns), columns.numbers
+    else:
+        keys = filter(lambda name: holds_numbers(columns[name]), columns)
+
+        def load(names: Sequence[str]) -> dict[str, FloatArray]:
+            return {name: as_numbers(columns[name]) if name in columns else np.full(n_rows, math.nan) for name in names}
+
+    return Log(table.source, reader, n_rows, tuple(keys), load, run=label, files=(file,), notes=notes)
 
 
 def melt_charts(table: Table, notes: list[str]) -> Table | None:

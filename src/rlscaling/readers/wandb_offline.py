@@ -141,8 +141,10 @@ def _item(data: bytes) -> tuple[str, Any]:
 
 
 def _json(value: int | bytes) -> Any:
+    if not isinstance(value, bytes):
+        return None
     try:
-        return json.loads(value) if isinstance(value, bytes) else None
+        return float(value) if value[:1].isdigit() else json.loads(value)  # nearly all are numbers
     except (ValueError, RecursionError):
         return None
 

@@ -50,14 +50,20 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     """
     at, end = 0, len(data)
     while at < end:
-        tag, at = varint(data, at)
+        tag = data[at]
+        at += 1
+        if tag > 0x7F:
+            tag, at = varint(data, at - 1)
         kind = tag & 7
-        if kind == VARINT:
+        if kind == BYTES and at < end and data[at] < 0x80:  # most fields: short, and one byte tells how short
+            length = data[at]
+            at += 1
+        elif kind == BYTES:
+            length, at = varint(data, at)
+        elif kind == VARINT:
             value, at = varint(data, at)
             yield tag >> 3, kind, value
             continue
-        if kind == BYTES:
-            length, at = varint(data, at)
         elif kind == FIXED64:
             length = 8
         elif kind == FIXED32:

@@ -10,7 +10,6 @@ from rlscaling.curves import Array, gain_share
 from rlscaling.model import FittedModel
 
 FARTHEST = 1000.0  # times the compute so far; beyond, the answer is "not at this noise"
-N_DRAWS = 50
 N_GRID = 160
 N_ENDS = 50
 Z95 = 1.96
@@ -26,7 +25,7 @@ def compute_needed(
     at: float | None = None,
     n_ends: int = N_ENDS,
 ) -> Array:
-    """Return, for each posterior draw, the compute at which the 95 % half-width of ``A`` falls to ``half_width``.
+    """Return, for each draw, the compute at which the 95 % half-width of ``A`` falls to ``half_width``.
 
     With evaluations every ``step`` of compute the information about ``(A, B, log C_mid, R0)`` after ``C_end`` is
     the integral of ``J J' dC / step`` over the long-run variance ``sigma^2 / (1 - rho)^2`` of the noise, plus
@@ -37,7 +36,7 @@ def compute_needed(
     model : FittedModel
         The data so far.
     draws : array of shape (d, 4)
-        Parameters ``A, B, C_mid, R0`` of replicates; the first 50 are used.
+        Parameters ``A, B, C_mid, R0`` of replicates.
     half_width : float
         In units of the pass rate.
     rate : callable, optional
@@ -50,10 +49,9 @@ def compute_needed(
 
     Returns
     -------
-    array of shape (min(d, 50),)
+    array of shape (d,)
         ``inf`` where it is beyond a thousand times the compute so far.
     """
-    draws = draws[:N_DRAWS]
     C = model.series.compute
     step = float(np.median(np.diff(C)))
     first, last = max(float(C[0]), step * 0.5), float(C[-1])

@@ -20,7 +20,7 @@ from rlscaling.printing import unit_text
 from rlscaling.results import ComputeNeeded, SigmoidFit, finite
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, score_scale
 
-N_DRAWS = 50  # replicates of the fit, and as many from its posterior
+N_DRAWS = 200  # replicates of the fit
 N_ENDS = 200  # run lengths tried
 BAND = (0.1, 0.5, 0.9)
 MORE_OFTEN, MORE_PROMPTS = 2.0, 4.0
@@ -178,8 +178,8 @@ def plan(
 ) -> Plan:
     """Say how much longer to run until ``A`` is known, what else would help, and what the next hours buy.
 
-    For each of 100 curves, half of them replicates of the fit and half drawn from its posterior, with its own noise,
-    the information of evaluations at the present spacing is integrated until the 95 % half-width falls to the target.
+    For each of 200 replicates of the fit, with its own curve and noise, the information of evaluations at the present
+    spacing is integrated until the 95 % half-width falls to the target.
 
     Parameters
     ----------
@@ -227,9 +227,7 @@ def plan(
     present = 0.5 * (high - low)
     ways: tuple[Way, ...] = ()
     if fit.verdict.has_curve and present > target_half_width:
-        shrunk = bootstrap(fit, scheme="posterior", n_resamples=N_DRAWS, rng=entropy)
-        draws = (boot.distribution[:N_DRAWS], shrunk.distribution)
-        ways = _ways(model, draws, target_half_width, budget)
+        ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width, budget)
     runs = extrapolate(fit, [last, last + more], method="auto", rng=entropy).distribution
     gain = runs[:, 1] - runs[:, 0]
     variance, spread = (present / Z95) ** 2, seed_sd * score_scale(model)
@@ -254,13 +252,13 @@ def _check(fit: SigmoidFit, target: float, at: float | None) -> None:
         raise FitError(f"A was given as {fit.options.A:g}: there is nothing to find out about it; ask at= a compute")
 
 
-def _ways(model: FittedModel, draws: tuple[Array, Array], target: float, at: float | None) -> tuple[Way, ...]:
+def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> tuple[Way, ...]:
     C = model.series.compute
     step, last = float(np.median(np.diff(C))), float(C[-1])
 
     def way(name: str, rate: Rate | None, cost: float) -> Way:
-        found = [compute_needed(model, some, target, rate=rate, at=at, n_ends=N_ENDS) for some in draws]
-        hours = np.maximum(np.sort(np.concatenate(found)), last)
+        found = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
+        hours = np.maximum(np.sort(found), last)
         low, median, high = (float(hours[round(q * (len(hours) - 1))]) for q in BAND)
         return Way(name, ComputeNeeded(target, median, low, high), cost * max(median - last, 0.0) / step)
 

@@ -21,6 +21,7 @@ from rlscaling.results import ComputeNeeded, Verdict
 from rlscaling.shape import late_drop, outlier_points, residual_tests
 
 N_REPLICATES, N_NEAR_LIMIT = 200, 1000
+N_NEEDED = 50  # replicates behind the run length that is still needed
 SEED = 251013786  # fixed, so that a fit has one verdict: the paper's arXiv number
 MIN_POINTS_FOR_INTERVAL = 7
 HALF_WIDTHS = {Verdict.IDENTIFIED: 0.02, Verdict.APPROXIMATE: 0.05, Verdict.WEAK: 0.10}
@@ -121,7 +122,7 @@ def _needed(model: FittedModel, draws: Array) -> ComputeNeeded:
     low_A, high_A = np.quantile(draws[:, 0], [0.025, 0.975])
     excess = min(0.5 * (high_A - low_A), HALF_WIDTHS[Verdict.WEAK] * scale) / (target * scale)
     at_least = float(model.series.compute[-1]) * np.sqrt(max(excess, 1.0))
-    hours = np.maximum(np.sort(compute_needed(model, draws, target * scale)), at_least)
+    hours = np.maximum(np.sort(compute_needed(model, draws[:N_NEEDED], target * scale)), at_least)
     low, median, high = (float(hours[int(q * (len(hours) - 1))]) for q in (0.1, 0.5, 0.9))
     return ComputeNeeded(target, median, low, high)
 

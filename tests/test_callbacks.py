@@ -125,9 +125,23 @@ def test_a_training_that_was_interrupted_can_be_resumed_in_the_same_process(tmp_
 def test_an_unknown_metric_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
     log = TraceLog(tmp_path / "trace.jsonl", "eval_accuracy", 1, None, {})
     log.begin(0, 1)
+    log.check()
+    log.evaluate(0, {"eval_acc": 0.5, "eval_loss": 1.0, "epoch": 1})
     with pytest.raises(TraceError, match=r"no metric 'eval_accuracy'; choose one of eval_acc, eval_loss"):
-        log.evaluate(0, {"eval_acc": 0.5, "eval_loss": 1.0, "epoch": 1})
+        log.check()
     log.end()
+
+
+def test_of_several_evaluation_sets_the_one_with_the_metric_counts(tmp_path: Path) -> None:
+    """A Trainer tells of each set on its own; the first that lacked the metric ended the training."""
+    log = TraceLog(tmp_path / "trace.jsonl", "eval_math_acc", 1, None, {})
+    log.begin(0, 1)
+    for score in (0.1, 0.2):
+        log.evaluate(0, {"eval_code_acc": 0.9})
+        log.evaluate(0, {"eval_math_acc": score})
+        log.check()
+    log.end()
+    assert [row["pass_rate"] for row in read_jsonl(tmp_path / "trace.jsonl")[1]] == [0.1, 0.2]
 
 
 def test_a_watch_that_was_not_started_adds_nothing() -> None:

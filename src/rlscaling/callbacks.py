@@ -66,6 +66,7 @@ class TraceLog:
         self.header = dict(header)
         self.writer: TraceWriter | None = None
         self.training = self.evaluating = Stopwatch(1.0)
+        self._found, self._others = False, set[str]()
 
     def begin(self, step: int, world_size: int) -> None:
         """Open the trace; go on with the one that is there when the Trainer resumes from a checkpoint.
@@ -105,23 +106,30 @@ class TraceLog:
             self.writer.write("train", step=step, compute_gpu_hours=self.training.hours)
 
     def evaluate(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Write an evaluation row.
-
-        Raises
-        ------
-        TraceError
-            When the metric is not among those of the evaluation.
-        """
+        """Write an evaluation row; with several evaluation sets, for the one that has the metric."""
         if self.writer is None:
             return
         if self.metric not in metrics:
-            there = ", ".join(sorted(key for key in metrics if key.startswith("eval_")))
-            raise TraceError(f"the evaluation has no metric {self.metric!r}; choose one of {there} with metric=")
+            self._others |= {key for key in metrics if key.startswith("eval_")}
+            return
+        self._found = True
         more = {} if self.n_prompts is None else {"n_prompts": self.n_prompts}
         self.writer.write(
             "eval", step=step, compute_gpu_hours=self.training.hours, pass_rate=float(metrics[self.metric]),
             eval_gpu_hours=self.evaluating.stop(), **more,
         )  # fmt: skip
+
+    def check(self) -> None:
+        """Raise when evaluations were made and none has the metric; before the next step, for there may be several sets.
+
+        Raises
+        ------
+        TraceError
+            With the metrics that are there.
+        """
+        if self._others and not self._found:
+            there = ", ".join(sorted(self._others))
+            raise TraceError(f"the evaluation has no metric {self.metric!r}; choose one of {there} with metric=")
 
     def end(self) -> None:
         """Close the trace."""
@@ -150,7 +158,7 @@ def trace_callback(
     path
         The trace, such as ``"run/trace.jsonl"``; its folder must be there.
     metric
-        Metric of an evaluation that is the pass rate. In TRL a reward function that returns 0 or 1 and has weight 0
+        Metric of an evaluation that is the pass rate; of several evaluation sets, that of one. In TRL a reward function that returns 0 or 1 and has weight 0
         gives a held-out pass rate without being trained on.
     n_gpus
         GPUs of the run, those of a vLLM server included; by default the processes of the Trainer.
@@ -190,6 +198,7 @@ def trace_callback(
                 self.trace.begin(state.global_step, args.world_size)
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self.trace.check()
             self.trace.training.start()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -209,5 +218,6 @@ def trace_callback(
 
         def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             self.trace.end()
+            self.trace.check()
 
     return TraceCallback()

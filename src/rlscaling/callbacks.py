@@ -120,7 +120,7 @@ class TraceLog:
         )  # fmt: skip
 
     def check(self) -> None:
-        """Raise when evaluations were made and none has the metric; before the next step, for there may be several sets.
+        """Raise when evaluations were made and none of their sets has the metric; called before the next step.
 
         Raises
         ------
@@ -158,8 +158,8 @@ def trace_callback(
     path
         The trace, such as ``"run/trace.jsonl"``; its folder must be there.
     metric
-        Metric of an evaluation that is the pass rate; of several evaluation sets, that of one. In TRL a reward function that returns 0 or 1 and has weight 0
-        gives a held-out pass rate without being trained on.
+        Metric of an evaluation that is the pass rate; of several evaluation sets, that of one. In TRL a reward function
+        that returns 0 or 1 and has weight 0 gives a held-out pass rate without being trained on.
     n_gpus
         GPUs of the run, those of a vLLM server included; by default the processes of the Trainer.
     n_prompts

@@ -29,6 +29,10 @@ THREE = ("loo-dapo", "loo-plan", "loo-savg", "loo-batch", "loo-fp32", "loo-npr",
 T95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t, two-sided 95 %, by number of pairs
 TARGET = 0.5  # pass rate whose modelled compute the schedules are compared on
 STEPS = 1600
+BATCH = {
+    "prompts_per_step": 64,
+    "generations": 8,
+}  # twice the default prompts: a run is 16 epochs, and the curriculum counts
 UNSTABLE = {"task": "addition", "lr": 2e-3, "steps": 800}
 STABLE = {"task": "addition", "steps": 800}
 
@@ -115,8 +119,12 @@ def main() -> int:
 def compare(out: Path, processes: int) -> None:
     """Train every run that is not in the folder, and print what they came to."""
     seeds = {name: range(5 if name in FIVE else 3) for name in (*FIVE, *THREE)}
-    jobs = {f"{name}-{seed}": make_config(name, seed=seed, steps=STEPS) for name, own in seeds.items() for seed in own}
-    jobs |= {"addition": make_config(**STABLE), "addition-unstable": make_config(**UNSTABLE)}
+    jobs = {
+        f"{name}-{seed}": make_config(name, seed=seed, steps=STEPS, **BATCH)
+        for name, own in seeds.items()
+        for seed in own
+    }
+    jobs |= {"addition": make_config(**STABLE, **BATCH), "addition-unstable": make_config(**UNSTABLE, **BATCH)}
     paths = train_all(jobs, out, processes)
     found = {name: [summary(paths[f"{name}-{seed}"]) for seed in own] for name, own in seeds.items()}
     print(recipe_table(found))

@@ -174,8 +174,8 @@ def _receipt(run: RunReport) -> list[tuple[str, str]]:
             text = "; ".join(f"{name}: {what}" for name, what in value.items())
         elif key == "files":
             text = "; ".join(f"{file['name']} ({file['bytes']:,} bytes, sha256 {file['sha256']})" for file in value)
-        elif isinstance(value, list):
-            text = "; ".join(map(str, value))
+        elif key == "warnings":
+            text = "; ".join(f"{warning['what']} ({warning['remedy']})" for warning in value)
         else:
             text = str(value)
         if text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import multiprocessing
 import sys
@@ -20,10 +21,12 @@ LATE = 5  # evaluations at the end whose mean is the pass rate reached
 
 
 def train_all(jobs: Mapping[str, TrainConfig], out: Path, processes: int) -> dict[str, Path]:
-    """Train the runs that are not there yet, one thread each, and return their traces by name.
+    """Train the runs that are not there yet and return their traces by name; side by side with one thread each.
 
     A benchmark that was interrupted goes on where it was.
     """
+    if processes > 1:
+        jobs = {name: dataclasses.replace(config, threads=1) for name, config in jobs.items()}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool:
         futures = {name: pool.submit(_train, config, out / name) for name, config in jobs.items()}

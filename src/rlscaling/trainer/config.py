@@ -58,7 +58,7 @@ class TrainConfig:
     recipe: str = _field("scalerl", "recipe that the other fields started from")
     seed: int = _field(0, "seed of the initial weights, the order of the prompts and every sampled token")
     device: str = _field("cpu", "device of generation and training", ("cpu", "cuda"))
-    threads: int = _field(1, "CPU threads of torch; more help large models only, and change the last bits of a sum")
+    threads: int = _field(2, "CPU threads of torch; their number changes the last bits of a sum")
     steps: int = _field(1600, "optimizer steps")
     checkpoint_every: int = _field(100, "steps between checkpoints; 0 writes none")
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from rlscaling.plot import plot_fit as plot_fit
     from rlscaling.plot import plot_forecast as plot_forecast
     from rlscaling.plot import plot_loo as plot_loo
+    from rlscaling.plot import plot_plan as plot_plan
     from rlscaling.plot import plot_runs as plot_runs
     from rlscaling.plot import plot_trace as plot_trace
     from rlscaling.priors import Prior as Prior
@@ -99,6 +100,7 @@ _PUBLIC = {
         "plot_fit",
         "plot_forecast",
         "plot_loo",
+        "plot_plan",
         "plot_runs",
         "plot_trace",
     ),

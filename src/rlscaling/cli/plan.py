@@ -14,7 +14,7 @@ from rlscaling.backtesting import Backtest, backtest
 from rlscaling.errors import FitError
 from rlscaling.format import Printed
 from rlscaling.planning import Plan, plan
-from rlscaling.plot import plot_backtest
+from rlscaling.plot import plot_backtest, plot_plan
 
 from . import output
 from .answers import SCHEMA_VERSION, Refusal
@@ -25,32 +25,27 @@ from .pictures import save_wide
 
 def backtest_runs(args: argparse.Namespace) -> int:
     """Answer ``rlscaling backtest`` and return the exit code."""
-    options = fit_options(args)
-    check_plot(args.plot, args.overwrite)
-    runs = find_runs(args)
-    if args.plot is not None and len(runs) > 1:
-        raise UsageError(f"--plot {args.plot}: {len(runs)} runs; draw them one by one")
+    options, runs = fit_options(args), _runs(args)
 
     def work(run: Run) -> Backtest:
         return backtest(run.trace(), cutoffs=args.cutoffs, models=args.models, rng=args.seed, **options)
 
     answers = _answer(runs, work)
     code = _write(args, answers)
-    if args.plot is not None and isinstance(answers[0], Backtest):
-        found = answers[0]
+    if args.plot is not None and isinstance(found := answers[0], Backtest):
         save_wide(Path(args.plot), lambda ax: plot_backtest(found, ax))
     return code
 
 
 def plan_runs(args: argparse.Namespace) -> int:
     """Answer ``rlscaling plan`` and return the exit code."""
-    options = fit_options(args)
+    options, runs = fit_options(args), _runs(args)
 
     def work(run: Run) -> Plan:
         fit = run.fit(options, args.compute_unit)
         return plan(fit, target_half_width=args.target, at=args.at, next_compute=args.next, rng=args.seed)
 
-    answers = _answer(find_runs(args), work)
+    answers = _answer(runs, work)
     split = None
     if args.split is not None:
         fits = {given.fit.name: given.fit for given in answers if isinstance(given, Plan)}
@@ -59,7 +54,19 @@ def plan_runs(args: argparse.Namespace) -> int:
                 f"--split {args.split:g}: {len(fits)} of {len(answers)} runs could be planned; give two or more"
             )
         split = allocate(fits, args.split, at=args.at, rng=args.seed)
-    return _write(args, answers, split)
+    code = _write(args, answers, split)
+    if args.plot is not None and isinstance(found := answers[0], Plan):
+        save_wide(Path(args.plot), lambda ax: plot_plan(found, ax))
+    return code
+
+
+def _runs(args: argparse.Namespace) -> list[Run]:
+    """Return the runs; a picture is of one, and could be written."""
+    check_plot(args.plot, args.overwrite)
+    runs = find_runs(args)
+    if args.plot is not None and len(runs) > 1:
+        raise UsageError(f"--plot {args.plot}: {len(runs)} runs; draw them one by one")
+    return runs
 
 
 def _answer(runs: list[Run], work: Callable[[Run], Any]) -> list[Any]:

@@ -48,7 +48,7 @@ def add_planning(commands: Any) -> None:
         help="also split N of compute over the runs, as candidate recipes: which to extend, which to drop, judged by "
         "the pass rate at --at (default: no split; at 100000 where compute is in GPU-hours)",
     )  # fmt: skip
-    _add_shared(plan, group, plot=False)
+    _add_shared(plan, group, plot=True)
     about = "watch a running log: the fit, and whether the run has left it"
     watch = subcommand(commands, "watch", about, WATCH_EXAMPLES, _watch)
     watch.add_argument("paths", metavar="PATH", nargs=1, help="a trace that grows, or a folder with trace.jsonl")

@@ -33,7 +33,7 @@ from .drawing import (
     y_label,
     y_limits,
 )
-from .planning import plot_backtest
+from .planning import plot_backtest, plot_plan
 from .view import view, view_of
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "plot_fit",
     "plot_forecast",
     "plot_loo",
+    "plot_plan",
     "plot_runs",
     "plot_trace",
 ]

@@ -1,21 +1,25 @@
-"""The picture of a backtest: the run, and what was forecast from each cutoff."""
+"""Pictures of a backtest (the run, and what was forecast from each cutoff) and of a plan (how far to run)."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rlscaling.errors import FitError
+from rlscaling.format import rough
+from rlscaling.printing import unit_text
 
-from .axis import ComputeAxis, marker_size
+from .axis import INK, ComputeAxis, marker_size
 from .drawing import GREY, RUN_STYLES, literal, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rlscaling.backtesting import Backtest
+    from rlscaling.planning import Plan
 
 
 def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None = None) -> Axes:
@@ -65,4 +69,57 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
     ax.set_title(literal("\n".join(textwrap.wrap(found.headline, 85))), loc="left", fontsize=10)
     ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('_', ' ')}"))
+    return ax
+
+
+def plot_plan(found: Plan, ax: Axes | None = None) -> Axes:
+    """Draw how far to run, one bar for each way: 10-90 % of the draws, with the median, from the compute so far.
+
+    An arrow at the end of a bar: in a tenth of the draws or more no run length would do.
+
+    Parameters
+    ----------
+    found : Plan
+        From `plan`.
+    ax : matplotlib Axes, optional
+        Where to draw. None makes a figure, reached as ``ax.figure``.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace, plan, plot_plan
+    >>> ax = plot_plan(plan(fit_trace(datasets.load_demo()["scalerl-8k"], max_compute=5000), rng=0))
+    >>> [label.get_text() for label in ax.get_yticklabels()][:2]
+    ['as now', 'twice as often']
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax = ax if ax is not None else new_axes()
+    last, unit = found.fit.compute_range[1], unit_text(found.fit.compute_unit)
+    ends = [value for way in found.ways for value in (way.compute.low, way.compute.median, way.compute.high)]
+    right = 1.3 * max([2.0 * last, *filter(math.isfinite, ends)])
+    ax.axvline(last, color=INK, lw=0.9, ls=":")
+    ax.annotate(" so far", (last, 1.0), xycoords=("data", "axes fraction"), va="top", fontsize=8, color=INK)
+    for k, way in enumerate(found.ways):
+        (color, marker), c = RUN_STYLES[k % len(RUN_STYLES)], way.compute
+        low, median, high = (min(value, right) for value in (c.low, c.median, c.high))
+        ax.plot([low, high], [k, k], color=color, lw=7, alpha=0.3, solid_capstyle="butt")
+        if math.isinf(c.high):
+            ax.plot([right / 1.05], [k], ">", color=color, ms=8)
+        if math.isfinite(c.median):
+            ax.plot([median], [k], marker, color=color, ms=7)
+            ax.annotate(rough(c.median), (median, k), (0, 9), textcoords="offset points", ha="center", fontsize=9)
+    ax.set_xscale("log")
+    ax.set_xlim(last / 1.2, right)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(lambda value, _: rough(value))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_yticks(range(len(found.ways)), [way.name for way in found.ways])
+    ax.set_ylim(max(len(found.ways), 1) - 0.4, -0.7)
+    ax.set_xlabel(f"run to ({unit})")
+    ax.grid(True, axis="x", color="#DDDDDD", lw=0.6)
+    ax.set_title(literal("\n".join(textwrap.wrap(found.headline, 85))), loc="left", fontsize=10)
     return ax

@@ -84,7 +84,7 @@ class CommonCeiling:
     def verdict(self, x: str, y: str) -> PairVerdict:
         """Return whether ``B`` of ``x`` is ``higher`` or ``lower`` than that of ``y``, or ``undecided``."""
         i, j = self.names.index(x), self.names.index(y)
-        return self.pairs.verdict(i, j, alpha=1.0 - self.confidence_level)
+        return self.pairs.verdict(i, j)
 
     def rows(self) -> list[list[str]]:
         """Return one row a recipe: name, B, its interval, C_mid, and the shift of B."""

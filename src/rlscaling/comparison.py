@@ -154,7 +154,7 @@ class Comparison:
             raise FitError(f'on={on!r} is unknown; choose "A" (the ceiling) or "R" (the pass rate at the budget)')
         self._two(x, y)
         pairs = self.A_pairs if on == "A" else self.R_pairs
-        return pairs.verdict(self._index(x), self._index(y), alpha=1.0 - self.confidence_level)
+        return pairs.verdict(self._index(x), self._index(y))
 
     @cached_property
     def leaders_by_A(self) -> tuple[str, ...]:

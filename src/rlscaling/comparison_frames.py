@@ -49,8 +49,6 @@ def pair_frame(c: Comparison) -> pd.DataFrame:
         columns |= {
             f"{what}_difference": pairs.difference, f"{what}_low": pairs.low, f"{what}_high": pairs.high,
             f"{what}_p_greater": pairs.p_greater, f"{what}_p_within": pairs.p_within,
-            f"{what}_verdict": [
-                str(c.verdict(x, y, on=what)) for x, y in zip(columns["x"], columns["y"], strict=True)  # type: ignore[call-overload]
-            ],
+            f"{what}_verdict": [str(verdict) for verdict in pairs.verdicts],
         }  # fmt: skip
     return pd.DataFrame(columns)

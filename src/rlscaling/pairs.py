@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -49,6 +50,8 @@ class Differences:
         Probability that the first is greater, and that they differ by less than the margin.
     p_family, p_equal_family
         Family-wise p-values: of a difference from zero, and of a difference as large as the margin.
+    alpha : float
+        Family-wise error of the verdicts.
     """
 
     first: Index
@@ -61,25 +64,26 @@ class Differences:
     p_within: Array
     p_family: Array
     p_equal_family: Array
+    alpha: float
 
     def row(self, i: int, j: int) -> int:
         """Return where the pair ``i < j`` stands."""
         n = len(self.family)
         return i * n - i * (i + 1) // 2 + (j - i - 1)
 
-    def verdict(self, i: int, j: int, *, alpha: float) -> PairVerdict:
-        """Return how recipe ``i`` stands to ``j``: undecided where one of them is not of the family."""
-        if not (self.family[i] and self.family[j]):
-            return PairVerdict.UNDECIDED
-        found = self._ordered_verdict(self.row(min(i, j), max(i, j)), alpha)
-        return found if i < j else found.reversed
+    @cached_property
+    def verdicts(self) -> list[PairVerdict]:
+        """The verdict on every pair: undecided where one of the two is not of the family."""
+        equal = (self.p_within >= EQUAL_PROBABILITY) & (self.p_equal_family <= 1.0 - EQUAL_PROBABILITY + TINY)
+        differ = np.where(self.p_greater > 0.5, PairVerdict.HIGHER, PairVerdict.LOWER)
+        found = np.where(equal, PairVerdict.EQUAL, np.where(self.p_family <= self.alpha, differ, PairVerdict.UNDECIDED))
+        found[~(self.family[self.first] & self.family[self.second])] = PairVerdict.UNDECIDED
+        return [PairVerdict(one) for one in found.tolist()]
 
-    def _ordered_verdict(self, row: int, alpha: float) -> PairVerdict:
-        if self.p_within[row] >= EQUAL_PROBABILITY and self.p_equal_family[row] <= 1.0 - EQUAL_PROBABILITY + TINY:
-            return PairVerdict.EQUAL
-        if self.p_family[row] <= alpha:
-            return PairVerdict.HIGHER if self.p_greater[row] > 0.5 else PairVerdict.LOWER
-        return PairVerdict.UNDECIDED
+    def verdict(self, i: int, j: int) -> PairVerdict:
+        """Return how recipe ``i`` stands to ``j``."""
+        found = self.verdicts[self.row(min(i, j), max(i, j))]
+        return found if i < j else found.reversed
 
 
 def differences(estimate: Array, draws: Array, family: Mask, *, margin: float, confidence_level: float) -> Differences:
@@ -119,6 +123,7 @@ def differences(estimate: Array, draws: Array, family: Mask, *, margin: float, c
     return Differences(
         first, second, family, estimate[first] - estimate[second], low, high, p_greater, p_within,
         _exceedance(largest, t), _exceedance(largest_signed, t_equal),
+        1.0 - confidence_level,
     )  # fmt: skip
 
 

@@ -241,7 +241,7 @@ def _effective(log_weight: Array) -> float:
 
 
 def _limit(n: int) -> float:
-    """Return the limit: what the CUSUM of ``n`` normal residuals exceeds with probability `FALSE_ALARMS`, and a margin."""
+    """Return what the CUSUM of ``n`` normal residuals exceeds with probability `FALSE_ALARMS`, plus the margin."""
     z = np.clip(np.random.default_rng(SEED).standard_normal((N_HEALTHY, max(n, 1))), -MOST_SD, MOST_SD)
     return float(np.quantile(np.maximum(*_cusum(z)).max(axis=1), 1.0 - FALSE_ALARMS)) + MARGIN
 

@@ -109,6 +109,15 @@ def test_watch_reads_again_only_what_has_changed(log: Path, monkeypatch: pytest.
     assert len(looks) == 2
 
 
+def test_watch_sees_files_of_a_glob_and_the_log_of_a_database(log: Path) -> None:
+    assert list(command._state(str(log.parent / "*.jsonl"))) == [log]
+    database, grown = log.with_name("run.db"), log.with_name("run.db-wal")
+    database.write_bytes(b"x")
+    before = command._state(str(database))
+    grown.write_bytes(b"y")
+    assert set(command._state(str(database))) - set(before) == {grown}
+
+
 def test_watch_follows_a_growing_file_until_interrupted(log: Path) -> None:
     lines = log.read_text().splitlines(keepends=True)
     growing = log.with_name("growing.jsonl")

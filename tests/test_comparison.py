@@ -363,6 +363,20 @@ def test_seeds_of_which_one_is_a_misfit_know_no_ceiling():
     assert found.verdict("x", "y") == "undecided"
 
 
+def test_runs_off_the_law_decide_nothing(three):
+    C, rng = np.arange(0.0, 16_001.0, 400.0), np.random.default_rng(0)
+    noise = 0.005 * rng.standard_normal((2, len(C)))
+    off = {"flat": 0.4 + noise[0], "down": 0.6 - 0.2 * C / 16_000 + noise[1]}
+    fits = {name: fit_sigmoid(C, y) for name, y in off.items()}
+    alone = compare(fits, rng=0, n_resamples=200)
+    assert not alone.decided
+    assert str(alone).startswith("undecided: every run is flat, falling or no sigmoid")
+    assert alone.to_dict()["verdict"] == "undecided"
+    with_them, without = compare(three | fits, rng=0, n_resamples=200), compare(three, rng=0, n_resamples=200)
+    assert with_them.R0 == pytest.approx(without.R0, abs=1e-12)
+    assert with_them.rival("slow").summary == pytest.approx(without.rival("slow").summary, rel=1e-9)
+
+
 # --- numbers do not depend on what they should not ----------------------------------------------------------
 
 
@@ -567,7 +581,7 @@ def test_fixed_R0_must_be_one():
 def test_shared_R0_is_the_joint_least_squares_fit_to_first_order():
     fits = [fitted(SCALERL, 70 + k, R0="free") for k in range(4)]
     group = Group(tuple(model_of(fit) for fit in fits), tuple((k,) for k in range(4)), 400, 1)
-    found = fit_group(group, shared_R0=True)
+    found = fit_group(group, shared_R0=True, has_curve=np.ones(4, dtype=bool))
     own = np.array([fit.R0 for fit in fits])
     assert own.min() < found.R0 < own.max()
     assert robust_error(found.R0_draws) < found.R0_error.min()

@@ -226,6 +226,14 @@ def test_a_metric_that_only_rows_in_the_middle_have_is_found(tmp_path):
     assert (aime.columns["step"].tolist(), aime.pass_rate.tolist()) == ([35], [0.125])
 
 
+def test_a_metric_of_few_lines_is_found_when_it_is_named(tmp_path):
+    rows = logfiles.verl_rows(steps=200, every=10)
+    for k in range(75, 91):
+        rows[k]["eval/other_acc"] = 0.25 + k / 1000
+    trace = read_trace(verl(tmp_path, rows), metric="eval/other_acc")
+    assert trace.columns["step"].tolist() == list(range(75, 91))
+
+
 @pytest.mark.parametrize("cell", ['"0.5"', "NaN", '{"inner": 1}', "[1]", '"text"', "true", "1", str(10**30)])
 def test_a_cell_of_another_kind_leaves_the_others_as_they_are(tmp_path, cell):
     rows = logfiles.verl_rows(steps=20, every=10)

@@ -13,6 +13,7 @@ from rlscaling import (
     allocate,
     backtest,
     datasets,
+    fit_sigmoid,
     fit_trace,
     monitor,
     plan,
@@ -80,7 +81,11 @@ def test_plot_plan_draws_every_way_and_marks_what_never_comes() -> None:
     never = plot_plan(plan(fit_trace(RUN, max_compute=5000), target_half_width=1e-7, rng=0))
     assert sum(line.get_marker() == ">" for line in never.lines) == len(found.ways)
     assert "no run length" in never.get_title("left")
-    assert plot_plan(plan(fit_trace(RUN), target_half_width=0.1, rng=0)).get_title("left").startswith("A is known")
+    assert (
+        plot_plan(plan(fit_trace(RUN), target_half_width=0.1, rng=0))
+        .get_title("left")
+        .startswith("[scalerl] A is known")
+    )
 
 
 def test_plan_grows_with_the_demand_and_says_when_reached() -> None:
@@ -118,6 +123,15 @@ def test_stop_advice_matches_the_curve_late() -> None:
     true_gain = float(TRUTH.predict(26_000) - TRUTH.predict(16_000))
     assert abs(found.gain - true_gain) < 2.5 * found.gain_error
     assert found.stop_advice.startswith("the next 10,000 GPU-hours buy")
+
+
+def test_plan_of_rewards_takes_shares_of_their_range() -> None:
+    part = RUN.up_to(5000)
+    fits = [fit_sigmoid(part.compute, unit * part.pass_rate - 30, A_max=np.inf) for unit in (1.0, 50.0)]
+    one, other = (plan(fit, rng=0) for fit in fits)
+    assert other.present == pytest.approx(one.present, rel=1e-6)
+    assert other.needed.median == pytest.approx(one.needed.median, rel=0.05)
+    assert [width for _, width in other.seeds] == pytest.approx([width for _, width in one.seeds], rel=1e-6)
 
 
 def test_plan_is_the_same_for_the_same_seed() -> None:
@@ -220,6 +234,17 @@ def test_shares_follow_the_rule_of_chen() -> None:
     w[0] = 0.01 * np.sqrt(np.sum((w / error) ** 2))
     assert found == pytest.approx(w / w.sum())
     assert _shares(np.array([0.6, 0.5]), error[:2], np.array([0.99, 0.01])).tolist() == [1.0, 0.0]
+
+
+def test_allocate_gives_nothing_to_runs_off_the_law() -> None:
+    C, rng = np.arange(0.0, 16_001.0, 400.0), np.random.default_rng(0)
+    noise = 0.005 * rng.standard_normal((2, len(C)))
+    flat, falling = fit_trace(Trace(C, 0.4 + noise[0])), fit_trace(Trace(C, 0.6 - 0.2 * C / 16_000 + noise[1]))
+    split = allocate({"a": fit_trace(RUN), "flat": flat, "down": falling}, 1e4, rng=0)
+    assert {s.recipe: s.compute for s in split.shares} == {"a": pytest.approx(1e4), "flat": 0.0, "down": 0.0}
+    with pytest.raises(FitError, match="every run is flat, falling or no sigmoid"):
+        allocate({"flat": flat, "down": falling}, 1e4)
+    assert "buy" not in str(plan(falling, rng=0))
 
 
 def test_allocate_drops_the_hopeless_and_refuses_bad_input() -> None:

@@ -13,6 +13,7 @@ import pytest
 from logfiles import SCORE, verl_file, verl_rows
 from rlscaling import FitError, Trace, datasets, fit_trace, make_report, save_fit, simulate, write_trace
 from rlscaling.cli import main
+from rlscaling.results import SigmoidParams
 
 DEMO = datasets.load_demo()
 TRUTH = datasets.table1()["scalerl"]
@@ -117,6 +118,8 @@ def test_names_are_text_and_nothing_else() -> None:
     page = Page(report.html)
     assert page.text[0] == name
     assert "<b>" not in report.html
+    colour = make_report({"#000000": DEMO["scalerl"]}, rng=0, n_resamples=100).html
+    assert "var(--ink)" not in re.sub(r"<[^>]*>", "", colour[colour.index("<body>") :])
 
 
 def test_fifty_runs_with_many_points_stay_under_a_megabyte() -> None:
@@ -126,6 +129,20 @@ def test_fifty_runs_with_many_points_stay_under_a_megabyte() -> None:
     assert sum(run.detailed for run in report.runs) == 8
     assert len(report.html.encode()) < 1e6
     assert "12 more runs have their row among the verdicts" in " ".join(Page(report.html).text)
+
+
+def test_a_run_of_many_evaluations_stays_small() -> None:
+    C = np.geomspace(50.0, 16_000.0, 20_000)
+    report = make_report({"big": simulate(TRUTH, compute=C, rng=0)}, rng=0, n_resamples=100)
+    assert len(report.html.encode()) < 1e6
+
+
+def test_the_runs_with_pictures_are_the_best_ones() -> None:
+    C = np.arange(0.0, 16_000.0, 400.0)
+    truths = {f"r{k:02}": SigmoidParams(0.50 + 0.01 * k, 1.9, 2500.0, 0.35) for k in range(12)}
+    runs = {name: simulate(p, compute=C, rng=0, wander_sd=0.002) for name, p in truths.items()}
+    shown = [run.name for run in make_report(runs, rng=0, n_resamples=100).runs if run.detailed]
+    assert shown == sorted(runs, reverse=True)[:8]
 
 
 def test_a_fit_and_other_units_have_a_report_too() -> None:
@@ -140,11 +157,24 @@ def test_a_fit_and_other_units_have_a_report_too() -> None:
 def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FitError, match="no run could be fitted: x: "):
         make_report({"x": DEMO["scalerl"].up_to(500)})
+    with pytest.raises(FitError, match="no runs were given"):
+        make_report({})
+    with pytest.raises(FitError, match="takes runs by name"):
+        make_report([DEMO["scalerl"]])
+    with pytest.raises(FitError, match="'zzz', which is none of the runs"):
+        make_report({"x": DEMO["scalerl"]}, recipes={"zzz": "q"})
+    steps = Trace(DEMO["scalerl"].compute, DEMO["scalerl"].pass_rate, compute_unit="steps")
+    with pytest.raises(FitError, match="gpu-hours and steps; make a report for each"):
+        make_report({"x": DEMO["scalerl"], "y": steps}, min_compute=0)
     taken = tmp_path / "r.html"
     taken.write_text("mine")
     report = make_report({"scalerl": DEMO["scalerl"]}, rng=0, n_resamples=100)
     with pytest.raises(FitError, match="exists and is not written over"):
         report.write(taken)
+    with pytest.raises(FitError, match="does not exist"):
+        report.write(tmp_path / "none" / "r.html")
+    with pytest.raises(FitError, match="is a folder"):
+        report.write(tmp_path, overwrite=True)
     assert taken.read_text() == "mine"
     report.write(taken, overwrite=True)
     assert taken.read_text().startswith("<!doctype html>")

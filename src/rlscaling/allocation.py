@@ -74,9 +74,10 @@ def allocate(
 ) -> Allocation:
     """Split a budget over candidate recipes so that the best at ``at`` is told most surely.
 
-    Recipes that are the best in less than 5 % of the draws are dropped. The rest share the budget by the rule of
-    optimal computing budget allocation (Chen, Lin, Yücesan and Chick 2000): in proportion to ``(error / gap)^2``, with
-    ``gap`` the distance from the leader, and the leader to ``error sqrt(sum (share / error)^2)``.
+    Recipes that are the best in less than 5 % of the draws are dropped, and those whose run is flat, falling or no
+    sigmoid. The rest share the budget by the rule of optimal computing budget allocation (Chen, Lin, Yücesan and Chick
+    2000): in proportion to ``(error / gap)^2``, with ``gap`` the distance from the leader, and the leader to
+    ``error sqrt(sum (share / error)^2)``.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def allocate(
     Raises
     ------
     FitError
-        With fewer than two runs, mixed units, or a budget that is not positive.
+        With fewer than two runs, mixed units, a budget that is not positive, or no run that follows a sigmoid.
 
     Examples
     --------
@@ -115,13 +116,17 @@ def allocate(
     total = float(check_budgets(first, budget, option="budget=")[0])
     target = float(check_budgets(first, at, option="at=")[0])
     entropy = entropy_of(rng)
+    told = np.array([fit.verdict.has_curve for fit in fits.values()])
+    if not told.any():
+        raise FitError("every run is flat, falling or no sigmoid: none of them says what more compute would bring")
     draws = np.array(
         [
             extrapolate(fit, target, method="auto", rng=np.random.SeedSequence([entropy, k])).distribution[:, 0]
             for k, fit in enumerate(fits.values())
         ]
     )
-    best, middle = probability_best(draws), np.median(draws, axis=1)
+    best, middle = np.zeros(len(draws)), np.median(draws, axis=1)
+    best[told] = probability_best(draws[told])
     error = np.maximum([robust_error(row) for row in draws], 1e-12)
     compute = total * _shares(middle, error, best)
     order = np.argsort(-best, kind="stable")

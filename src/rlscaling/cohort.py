@@ -256,7 +256,8 @@ def R0_notes(runs: Cohort, R0: float | None, own: Array, error: Array, scale: fl
     off = np.abs(own - R0)
     labels = [name for name, seeds in runs.recipes.items() for _ in seeds]
     errors = float(ndtri(1.0 - 0.5 * P_R0_OFF / len(own)))  # over all runs: a thousand have wide outliers
-    stray = np.flatnonzero((off > R0_OFF * scale) & (off > errors * error)).tolist()
+    asked = np.array([fit.verdict.has_curve for seeds in runs.recipes.values() for fit in seeds])
+    stray = np.flatnonzero(asked & (off > R0_OFF * scale) & (off > errors * error)).tolist()
     if not stray:
         return []
     values = ", ".join(f"{labels[i]} at {number(float(own[i]), 3)}" for i in stray[:5])

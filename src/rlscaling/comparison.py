@@ -16,7 +16,7 @@ from rlscaling.bootstrapping import SEED_SD, RngLike, check_seed_sd, entropy_of
 from rlscaling.ceilings import MOST_RUNS, CommonCeiling, refit_with_common_ceiling
 from rlscaling.cohort import Cohort, R0_notes, check_fixed_R0, cohort
 from rlscaling.comparison_frames import pair_frame, recipe_frame
-from rlscaling.comparison_text import comparison_html, comparison_json, comparison_text
+from rlscaling.comparison_text import DECIDED, comparison_html, comparison_json, comparison_text
 from rlscaling.crossing import Crossover, Multiplier
 from rlscaling.curves import Array
 from rlscaling.errors import FitError
@@ -122,6 +122,11 @@ class Comparison:
     def leader(self) -> str:
         """The recipe most likely best at the first budget."""
         return max(self.contenders, key=lambda one: (self.best[one.name], float(one.predict(self.at[0])))).name
+
+    @property
+    def decided(self) -> bool:
+        """Whether a recipe whose curve can be carried to the first budget leads there with probability 0.95 or more."""
+        return self.rival(self.leader).verdict.has_curve and self.best[self.leader] >= DECIDED
 
     @cached_property
     def R_pairs(self) -> Differences:
@@ -331,7 +336,8 @@ def compare_cohort(
     group = Group(models, _keys(runs), n_resamples, entropy)
     if shared_R0:
         check_fixed_R0(runs)
-    fitted = fit_group(group, shared_R0=shared_R0, on_progress=on_progress)
+    has_curve = np.array([fit.verdict.has_curve for recipe in runs.recipes.values() for fit in recipe])
+    fitted = fit_group(group, shared_R0=shared_R0, has_curve=has_curve, on_progress=on_progress)
     scale = scale_of(models)
     spread = _spread(runs, fitted.params, fitted.draws)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]

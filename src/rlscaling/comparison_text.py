@@ -25,11 +25,13 @@ Table = tuple[str, list[str], list[list[str]]]  # title, header, rows
 
 def headline(c: Comparison) -> str:
     """Return the first line: whether a recipe leads at the budget, and how sure that is."""
+    if not c.rival(c.leader).verdict.has_curve:
+        return "undecided: every run is flat, falling or no sigmoid, so none can be carried to a budget"
     p = c.best[c.leader]
     new = c.probability_best(new_run=True)[c.leader]
-    what = f"{c.leader} is best" if p >= DECIDED else f"{c.leader} is most likely best"
+    what = f"{c.leader} is best" if c.decided else f"{c.leader} is most likely best"
     return (
-        f"{'decided' if p >= DECIDED else 'undecided'}: {what} at {number(c.at[0])} {unit_text(c.compute_unit)} "
+        f"{'decided' if c.decided else 'undecided'}: {what} at {number(c.at[0])} {unit_text(c.compute_unit)} "
         f"(probability {probability(p)}; {probability(new)} for new runs)"
     )
 
@@ -217,7 +219,7 @@ def comparison_json(c: Comparison) -> dict[str, Any]:
     new = c.probability_best(new_run=True)
     common = c.common_ceiling
     return {
-        "verdict": "decided" if c.best[c.leader] >= DECIDED else "undecided",
+        "verdict": "decided" if c.decided else "undecided",
         "best": c.leader,
         "at": list(c.at),
         "probability_best": {name: finite(p) for name, p in c.best.items()},

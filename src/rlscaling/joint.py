@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlscaling.curves import Array, gain_share, log_compute, sigmoid
+from rlscaling.curves import Array, Mask, gain_share, log_compute, sigmoid
 from rlscaling.model import N_STARTS, FittedModel
 from rlscaling.resample import REFIT_RTOL, data_sets
 from rlscaling.varpro import solve
@@ -123,11 +123,12 @@ class Fitted:
     R0_error: Array
 
 
-def fit_group(group: Group, *, shared_R0: bool, on_progress: Progress | None = None) -> Fitted:
+def fit_group(group: Group, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> Fitted:
     """Fit and resample every run; with ``shared_R0`` at one R0, which every draw estimates anew.
 
     The shared R0 is the mean of the runs' own ones, weighted by their precision: the joint least-squares fit to
-    first order. A run whose R0 was fixed decides it.
+    first order. A run whose R0 was fixed decides it; one that is flat, falling or a misfit (not ``has_curve``, shape
+    (runs,)) has no say, unless all are.
     """
     runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
     params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
@@ -146,7 +147,7 @@ def fit_group(group: Group, *, shared_R0: bool, on_progress: Progress | None = N
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
     if not shared_R0:
         return Fitted(params, draws, None, None, R0_free, error)
-    weight = 1.0 / np.maximum(error, 1e-9) ** 2
+    weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
     weight /= weight.sum()
     R0_draws = np.asarray(weight @ draws[:, :, 3])
     R0 = float(weight @ R0_free)

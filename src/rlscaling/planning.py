@@ -53,7 +53,7 @@ class Plan(Printed):
     ----------
     fit : SigmoidFit
     target_half_width : float
-        Of the 95 % interval.
+        Of the 95 % interval; for unbounded scores a share of their range, as are the other half-widths.
     at : float or None
         Of the curve at this compute; None: of ``A``.
     present : float
@@ -144,7 +144,8 @@ class Plan(Printed):
 
     def foot(self) -> list[str]:
         """Return the lines below the table."""
-        return [self.stop_advice, self.seed_advice, *(f"note: {note}" for note in self.notes)]
+        advice = [self.stop_advice, self.seed_advice] if self.fit.verdict.has_curve else []
+        return [*advice, *(f"note: {note}" for note in self.notes)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values; null where no run length would do."""
@@ -186,7 +187,7 @@ def plan(
     fit : SigmoidFit
         The run so far.
     target_half_width : float
-        Of the 95 % interval, in units of the pass rate.
+        Of the 95 % interval, in units of the pass rate; for unbounded scores a share of their range, as in verdicts.
     at : float, optional
         Ask for the curve at this compute instead of ``A``.
     next_compute : float, optional
@@ -224,14 +225,15 @@ def plan(
         low, high = boot.confidence_interval["A"]
     else:
         low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval[0].tolist()
-    present = 0.5 * (high - low)
+    scale = score_scale(model)
+    present = 0.5 * (high - low) / scale
     ways: tuple[Way, ...] = ()
     if fit.verdict.has_curve and present > target_half_width:
-        ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width, budget)
+        ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget)
     runs = extrapolate(fit, [last, last + more], method="auto", rng=entropy).distribution
     gain = runs[:, 1] - runs[:, 0]
-    variance, spread = (present / Z95) ** 2, seed_sd * score_scale(model)
-    seeds = tuple((k, Z95 * math.sqrt((variance + spread**2) / k)) for k in (1, 2, 3))
+    variance = (present / Z95) ** 2 + seed_sd**2
+    seeds = tuple((k, Z95 * math.sqrt(variance / k)) for k in (1, 2, 3))
     return Plan(
         fit, float(target_half_width), budget, present, ways, seeds, float(seed_sd), float(more),
         float(np.median(gain)), robust_error(gain), entropy, fit.notes,
@@ -260,7 +262,9 @@ def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> 
         found = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
         hours = np.maximum(np.sort(found), last)
         low, median, high = (float(hours[round(q * (len(hours) - 1))]) for q in BAND)
-        return Way(name, ComputeNeeded(target, median, low, high), cost * max(median - last, 0.0) / step)
+        return Way(
+            name, ComputeNeeded(target / score_scale(model), median, low, high), cost * max(median - last, 0.0) / step
+        )
 
     sampling = _sampling_variance(model)
     ways = [way("as now", None, 1.0), way("twice as often", _rate(sampling, MORE_OFTEN, 1.0), MORE_OFTEN)]

@@ -124,7 +124,7 @@ def test_the_nvrtc_of_torch_comes_first(tmp_path: Path) -> None:
     command = ["g++", "-shared", "-fPIC", "-Wl,-soname,libnvrtc.so.12", "-o", folder / "libnvrtc.so.12"]
     subprocess.run([*command, tmp_path / "v.cpp"], check=True)
     script = (
-        "import sys, torch; torch.version.cuda = '12.3'; sys.path.append(sys.argv[1])\n"
+        "import sys, torch; torch.version.cuda = '12.3'; sys.path.insert(0, sys.argv[1])\n"
         "from rlscaling.trainer.kernels import cuda; print(cuda.nvrtc_version())"
     )
     done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)

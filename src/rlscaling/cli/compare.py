@@ -11,7 +11,7 @@ from typing import Any
 
 from rlscaling import __version__
 from rlscaling.comparison import Comparison, compare
-from rlscaling.comparison_text import DECIDED, ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.comparison_text import ceiling_line, headline, shown_matches, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.leaveout import LeaveOneOut, leave_one_out
 from rlscaling.plot import plot_comparison, plot_loo
@@ -130,7 +130,7 @@ def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[R
 def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
     """Write a comparison: who leads, then the tables."""
     matches = shown_matches(comparison)
-    decided = comparison.best[comparison.leader] >= DECIDED
+    decided = comparison.decided
     printer.line(headline(comparison), "bold green" if decided else "bold yellow")
     printer.line(ceiling_line(comparison))
     for title, header, rows in tables(comparison, matches):

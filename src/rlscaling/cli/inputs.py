@@ -101,6 +101,9 @@ def find_runs(args: argparse.Namespace, *, receipts: bool = False) -> list[Run]:
     runs: list[Run] = []
     if reading.stitch and len(logs) > 1:
         runs = [entry for entry in entries if isinstance(entry, Run)]
+        if runs:
+            name = next(names)
+            return [*runs, Run(name, error="another piece of the run could not be read, so none are stitched")]
         runs += _build(next(names), lambda: stitched_parts([file for _, file in logs], reading))
         return _tell_apart(runs)
     for entry in entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import glob
 import json
 import shutil
 import sys
@@ -78,7 +79,7 @@ class Look:
 
 def watch(args: argparse.Namespace) -> int:
     """Answer ``rlscaling watch``: once, or until Ctrl-C, which ends it with exit code 0."""
-    options, path = fit_options(args), Path(args.paths[0])
+    options, path = fit_options(args), args.paths[0]
     live = sys.stdout.isatty() and not args.json and not args.once
     shown, read, found = "", None, None
     try:
@@ -127,11 +128,15 @@ def _show(found: Look, args: argparse.Namespace, live: bool) -> None:
         print(found.line, flush=True)
 
 
-def _state(path: Path) -> dict[Path, tuple[float, int]]:
-    """Return when each file of the run was written, and its size: what has not changed is not read again."""
-    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path] if path.is_file() else []
+def _state(path: str) -> dict[Path, tuple[float, int]]:
+    """Return when each file of the run was written, and its size: what has not changed is not read again.
+
+    A database grows in the ``-wal`` beside it.
+    """
+    named = [Path(path)] if Path(path).exists() else [Path(p) for p in glob.glob(path, recursive=True)]
+    files = [p for top in named for p in (top.rglob("*") if top.is_dir() else [top, Path(f"{top}-wal")])]
     state = {}
-    for file in files:
+    for file in filter(Path.is_file, files):
         with contextlib.suppress(FileNotFoundError):  # a checkpoint that was replaced meanwhile
             state[file] = (file.stat().st_mtime, file.stat().st_size)
     return state

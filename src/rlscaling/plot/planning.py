@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rlscaling.backtesting import Backtest
     from rlscaling.planning import Plan
 
+MOST_POINTS = 300  # of a forecast
+
 
 def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None = None) -> Axes:
     """Draw the forecasts of one model from every cutoff over the evaluations that came.
@@ -59,11 +61,12 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     )  # fmt: skip
     for i, origin in enumerate(found.of(model)):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
-        x, low, high = np.array(origin.compute), np.array(origin.low), np.array(origin.high)
+        some = np.unique(np.linspace(0, len(origin.compute) - 1, MOST_POINTS).astype(int))  # of a smooth curve
+        x, y, low, high = (np.array(v)[some] for v in (origin.compute, origin.forecast, origin.low, origin.high))
         if np.isfinite(low).any():
             ax.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
-        ax.plot(x, origin.forecast, color=color, lw=1.8, label=f"from {origin.cutoff:,.4g}")
-        ax.plot(x[-1:], origin.forecast[-1:], marker, color=color, ms=6)
+        ax.plot(x, y, color=color, lw=1.8, label=f"from {origin.cutoff:,.4g}")
+        ax.plot(x[-1:], y[-1:], marker, color=color, ms=6)
         ax.axvline(origin.cutoff, color=color, lw=0.9, ls=":")
     axis.finish(ax, trace.compute_unit)
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
@@ -121,5 +124,8 @@ def plot_plan(found: Plan, ax: Axes | None = None) -> Axes:
     ax.set_ylim(max(len(found.ways), 1) - 0.4, -0.7)
     ax.set_xlabel(f"run to ({unit})")
     ax.grid(True, axis="x", color="#DDDDDD", lw=0.6)
-    ax.set_title(literal("\n".join(textwrap.wrap(found.headline, 85))), loc="left", fontsize=10)
+    name = f"[{found.fit.name}] " if found.fit.name else ""
+    ax.set_title(literal("\n".join(textwrap.wrap(name + found.headline, 85))), loc="left", fontsize=10)
+    if not found.ways:
+        ax.set_axis_off()
     return ax

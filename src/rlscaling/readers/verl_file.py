@@ -37,6 +37,8 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     whole, notes = whole_lines(data, path.name)
     try:
         keys = _keys(whole)
+        if options.metric is not None or not find_all(VERL.seconds, keys):  # all lines are asked
+            return [dataclasses.replace(_all_columns(path, whole, notes), content=data)]
         likely = find_all(LIKELY, keys)
         columns = parsed_lines(whole, within="data", beside={"step": STEP}, only=likely)
     except ValueError:  # a broken line, a NaN, metrics within metrics: slower, and line by line

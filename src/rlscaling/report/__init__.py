@@ -95,9 +95,12 @@ class Report:
         Raises
         ------
         FitError
-            For a file that exists, unless ``overwrite``.
+            For a file that exists, unless ``overwrite``, and a folder.
         """
         target = Path(path)
+        if target.is_dir() or not target.parent.is_dir():
+            what = "is a folder" if target.is_dir() else "lies in a folder that does not exist"
+            raise FitError(f"{target} {what}; name a file in a folder that exists")
         if target.exists() and not overwrite:
             raise FitError(f"{target} exists and is not written over; choose another name, or give overwrite=True")
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -160,7 +163,7 @@ def make_report(
     Raises
     ------
     FitError
-        When no run can be fitted.
+        When no run can be fitted, or for runs in different units.
 
     Examples
     --------
@@ -169,10 +172,20 @@ def make_report(
     >>> "identified" in report.html
     True
     """
+    if not isinstance(runs, Mapping) or not all(isinstance(name, str) for name in runs):
+        raise FitError("make_report takes runs by name: {'a': trace_a, 'b': trace_b}")
+    strangers = [name for name in recipes or {} if name not in runs]
+    if strangers or not runs:
+        raise FitError(
+            f"recipes= names {strangers[0]!r}, which is none of the runs" if strangers else "no runs were given"
+        )
     entropy, bad = entropy_of(rng), dict(refused or {})
     fits = _fits(runs, options, bad)
     if not fits:
         raise FitError("no run could be fitted: " + "; ".join(f"{name}: {error}" for name, error in bad.items()))
+    units = sorted({fit.compute_unit for fit in fits.values()})
+    if len(units) > 1:
+        raise FitError(f"compute is in {' and '.join(units)}; make a report for each unit")
     first = next(iter(fits.values()))
     budgets = () if at is None and first.compute_unit != "gpu-hours" else tuple(check_budgets(first, at).tolist())
     comparison, why = _compare(fits, recipes or {}, budgets, bad, {
@@ -233,11 +246,13 @@ def _order(fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], compariso
     """Return the runs, those of the likeliest best recipe first, those outside the comparison last."""
     if comparison is None:
         return list(fits)
-    best = comparison.best
+    best, at = comparison.best, comparison.at[0]
 
-    def place(name: str) -> float:
+    def place(name: str) -> tuple[float, float]:
         p = best.get(recipes.get(name, name), -1.0)
-        return 0.0 if math.isnan(p) else -1.0 - p if p >= 0 else 1.0
+        if math.isnan(p) or p < 0.0:  # no curve; not compared
+            return (1.0 if math.isnan(p) else 2.0, 0.0)
+        return -p, -float(comparison.rival(recipes.get(name, name)).predict(at))
 
     return sorted(fits, key=place)
 

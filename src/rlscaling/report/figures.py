@@ -51,13 +51,19 @@ def svg(draw: Callable[[Axes], object], size: tuple[float, float], label: str, p
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", text)
-    for colour, name in COLOURS.items():
-        text = re.sub(colour, f"var(--{name})", text, flags=re.IGNORECASE)
-    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)  # a hundredth of a point
+    text = re.sub(r"<[^>]*>", lambda tag: _restyled(tag[0]), text)
     text = re.sub(r"\s*\n\s*", " ", text)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     return text.replace("<svg", f'<svg role="img" aria-label="{_attribute(label)}"', 1)
+
+
+def _restyled(tag: str) -> str:
+    """Return a tag with numbers to a hundredth of a point and the colours of the page; names stand between tags."""
+    tag = re.sub(r"(\d\.\d\d)\d+", r"\1", tag)
+    for colour, name in COLOURS.items():
+        tag = re.sub(colour, f"var(--{name})", tag, flags=re.IGNORECASE)
+    return tag
 
 
 def _attribute(text: str) -> str:

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlscaling import __version__
-from rlscaling.comparison_text import DECIDED, ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.comparison_text import ceiling_line, headline, shown_matches, tables, tail_lines
 from rlscaling.format import interval, number, plus_minus, robust_error
 from rlscaling.plot import plot_backtest, plot_comparison, plot_fit, plot_forecast
 from rlscaling.printing import (
@@ -68,7 +68,7 @@ def _lead(report: Report) -> list[tuple[str, str]]:
     found = []
     if report.comparison is not None:
         c = report.comparison
-        found = [("good" if c.best[c.leader] >= DECIDED else "open", headline(c)), ("open", ceiling_line(c))]
+        found = [("good" if c.decided else "open", headline(c)), ("open", ceiling_line(c))]
     elif len(report.runs) == 1:
         fit = report.runs[0].fit
         found = [(_kind(report.runs[0]), f"{fit.verdict}: {fit.reason}")]
@@ -162,7 +162,7 @@ def _plan(run: RunReport) -> dict[str, Any]:
         return {"headline": f"no plan: {found}", "table": None, "lines": []}
     return {
         "headline": found.headline, "table": Table("", found.header, found.rows()) if found.ways else None,
-        "lines": [found.stop_advice, found.seed_advice],
+        "lines": [found.stop_advice, found.seed_advice] if found.fit.verdict.has_curve else [],
     }  # fmt: skip
 
 

@@ -24,11 +24,12 @@ from torch import Tensor
 
 import _gpu_speed as speed
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "kernels"))
+sys.path.extend(str(Path(__file__).resolve().parent.parent / "tests" / folder) for folder in ("", "kernels"))
 
 # isort: split
 import exact
 import registers
+from clips import CLIPS
 from exact import worst
 from rlscaling.trainer import make_config, train
 from rlscaling.trainer.kernels import backends, cuda, ops, sources
@@ -94,7 +95,7 @@ def losses(device: torch.device) -> list[Check]:
     advantage, weight = torch.randn(n, generator=generator), torch.rand(n, generator=generator) / n
     sequence = torch.arange(n) // 50
     checks = []
-    for loss, clip in exact.CLIPS.items():
+    for loss, clip in CLIPS.items():
         leaf = logp.double().requires_grad_()
         given = (old.double(), advantage.double(), weight.double())
         want, _ = LOSSES[loss](leaf, *given, clip, sequence)
@@ -117,7 +118,7 @@ def heads(device: torch.device, vocab: int) -> list[Check]:
     for dtype, allowed in ((torch.float32, 1e-5), (torch.bfloat16, 2.0**-8)):
         for loss in ("cispo", "gspo"):
             given = speed.head_inputs(300, vocab, 64, dtype, device)
-            result, gradients = speed.head(given, loss, *exact.CLIPS[loss], chunk_bytes=vocab * 4 * 77)
+            result, gradients = speed.head(given, loss, *CLIPS[loss], chunk_bytes=vocab * 4 * 77)
             value, _, *want = exact.head_values(given, loss)
             error = worst(*((g.double() - w).norm() / w.norm() for g, w in zip(gradients, want, strict=True)))
             name = f"policy head {loss}, {str(dtype)[6:]} V = {vocab}"

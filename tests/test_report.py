@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -152,6 +153,21 @@ def test_a_fit_and_other_units_have_a_report_too() -> None:
     assert report.comparison is None
     assert "no budget was given" in report.not_compared
     assert any(line.startswith("no backtest: a saved fit holds no trace") for line in text)
+
+
+def test_the_command_compares_as_compare_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = {"recipe": "same", "seed": 1, "device": "H100"}
+    for name, more in (("scalerl", {}), ("batch-512", {"device": "A100"})):
+        trace = dataclasses.replace(DEMO[name], metadata={**DEMO[name].metadata, **header, **more})
+        write_trace(trace, tmp_path / f"{name}.jsonl")
+    out = str(tmp_path / "report.html")
+    command = ["report", str(tmp_path / "*.jsonl"), "-o", out, "--resamples", "100", "--json", "--overwrite"]
+    assert main([*command, "--by", "recipe"]) == 2
+    assert "both say recipe 'same', seed 1" in capsys.readouterr().err
+    assert main(command) == 0
+    assert "--device-factor" in json.loads(capsys.readouterr().out)["not_compared"]
+    assert main([*command, "--device-factor", "H100=1", "--device-factor", "A100=0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["best"] == "scalerl"
 
 
 def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:

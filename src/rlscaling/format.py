@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,22 +119,22 @@ def html_table(rows: Sequence[Sequence[str]], header: Sequence[str], title: str,
     return f"<div><b>{html.escape(title)}</b>{table}{foot}</div>"
 
 
-class Printed:
+class Printed(ABC):
     """A result that is a sentence, a table and lines below it: plain text in a terminal, HTML in a notebook."""
 
     @property
+    @abstractmethod
     def headline(self) -> str:
         """The answer in a sentence."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def header(self) -> Sequence[str]:
         """Names of the columns of `rows`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> list[list[str]]:
         """Return the table as text."""
-        raise NotImplementedError
 
     def foot(self) -> list[str]:
         """Return the lines below the table."""

@@ -5,16 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.losses import LOSSES, Clip
-
-CLIPS = {
-    "cispo": Clip(0.0, 1.5),
-    "dapo": Clip(0.2, 0.26),
-    "grpo": Clip(0.2, 0.2),
-    "gspo": Clip(3e-3, 4e-3),
-    "reinforce": Clip(0.0, 0.0),
-}
-"""Bounds of each loss that some ratios are beyond and others are not."""
+from clips import CLIPS
+from rlscaling.trainer.losses import LOSSES
 
 WIDTHS = (1, 2, 31, 1000, 32_000, 151_936)
 """A lone token; less than 16 bytes; an odd row of one warp; the longest of one warp but 24; Llama 2's; Qwen 2.5's."""

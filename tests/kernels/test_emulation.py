@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from exact import CLIPS, rows_of_every_kind, tokens_for
+from clips import CLIPS
+from exact import rows_of_every_kind, tokens_for
 from recording import MEMORY, THREADS, Recorder
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import backends, emulate, ops, sources

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from exact import CLIPS, head_values
+from clips import CLIPS
+from exact import head_values
 from rlscaling.trainer.kernels import backends, ops
 from rlscaling.trainer.losses import LOSSES
 from test_policy_loss import tokens

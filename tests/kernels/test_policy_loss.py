@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from exact import CLIPS
+from clips import CLIPS
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.losses import LOSSES
 

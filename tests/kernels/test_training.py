@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from exact import CLIPS, worst
+from clips import CLIPS
+from exact import worst
 from rlscaling import read_trace
 from rlscaling.trainer import loop, make_config, train
 from rlscaling.trainer.config import TrainConfig

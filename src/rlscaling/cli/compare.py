@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +58,7 @@ def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[Refusal]]:
     options = fit_options(args)
     check_plot(args.plot, args.overwrite)
     runs = find_runs(args)
-    shared: dict[str, Any] = {
-        "margin": args.margin,
-        "shared_R0": not args.own_R0,
-        "rng": args.seed,
-        "n_resamples": args.resamples,
-        "confidence_level": args.confidence_level,
-        "seed_sd": args.seed_sd,
-        "device_factors": dict(args.device_factor) if args.device_factor else None,
-    }
+    shared = comparison_options(args)
     fits: dict[str, SigmoidFit] = {}
     refused: list[Refusal] = []
     with output.progress(len(runs), args.resamples) as bar:
@@ -85,6 +77,19 @@ def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[Refusal]]:
             return work(group(fits, args.by), shared | {"on_progress": bar.replicates("comparing")}), refused
 
 
+def comparison_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return how recipes are to be compared, as `compare` takes it."""
+    return {
+        "margin": args.margin,
+        "shared_R0": not args.own_R0,
+        "rng": args.seed,
+        "n_resamples": args.resamples,
+        "confidence_level": args.confidence_level,
+        "seed_sd": args.seed_sd,
+        "device_factors": dict(args.device_factor) if args.device_factor else None,
+    }
+
+
 def _fit(run: Run, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
     fit = run.fit(options, compute_unit)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
@@ -96,7 +101,16 @@ def _fit(run: Run, options: dict[str, Any], compute_unit: str | None) -> Sigmoid
 
 
 def group(fits: dict[str, SigmoidFit], by: str) -> Recipes:
-    """Return the fits of each recipe: every run for itself, or by the recipe that its header names.
+    """Return the fits of each recipe."""
+    names = recipe_names({name: fit.metadata for name, fit in fits.items()}, by)
+    recipes: Recipes = {}
+    for name, fit in fits.items():
+        recipes.setdefault(names[name], []).append(fit)
+    return recipes
+
+
+def recipe_names(headers: Mapping[str, Mapping[str, Any]], by: str) -> dict[str, str]:
+    """Return the recipe of each run: its own, or that which its header names.
 
     Raises
     ------
@@ -104,18 +118,18 @@ def group(fits: dict[str, SigmoidFit], by: str) -> Recipes:
         When two runs name the same recipe and the same seed: they would count as two seeds.
     """
     if by == "run":
-        return {name: [fit] for name, fit in fits.items()}
-    recipes: Recipes = {}
+        return {name: name for name in headers}
+    recipes: dict[str, str] = {}
     seeds: dict[tuple[str, str], str] = {}
-    for name, fit in fits.items():
-        recipe, seed = str(fit.metadata.get("recipe") or name), fit.metadata.get("seed")
+    for name, header in headers.items():
+        recipe, seed = str(header.get("recipe") or name), header.get("seed")
         if seed is not None and (recipe, str(seed)) in seeds:
             raise UsageError(
                 f"{seeds[recipe, str(seed)]} and {name} both say recipe {recipe!r}, seed {seed}: leave one of them "
                 "out, or take every run as a recipe with --by run"
             )
         seeds[recipe, str(seed)] = name
-        recipes.setdefault(recipe, []).append(fit)
+        recipes[name] = recipe
     return recipes
 
 

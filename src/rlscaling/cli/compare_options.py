@@ -77,7 +77,8 @@ def _add_paths(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup, *, by: str) -> None:
+def add_comparison(group: argparse._ArgumentGroup, *, by: str) -> None:
+    """Add how recipes are compared, of ``compare``, ``loo`` and ``report``."""
     group.add_argument(
         "--by", choices=("run", "recipe"), default=by,
         help="run: every run is a recipe; recipe: runs whose header names the same recipe are its seeds "
@@ -105,6 +106,10 @@ def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup,
         help="spread of A between seeds of one recipe, where none has several (default: 0.015)",
     )  # fmt: skip
     add_seed(group)
+
+
+def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup, *, by: str) -> None:
+    add_comparison(group, by=by)
     add_fit_options(parser.add_argument_group("fit"))
     add_reader_options(parser.add_argument_group("reading files"))
     output = parser.add_argument_group("output")

@@ -17,6 +17,7 @@ from rlscaling.trace import Trace
 from . import output
 from .answers import SCHEMA_VERSION
 from .commands import REFUSED, check_new
+from .compare import comparison_options, recipe_names
 from .inputs import UsageError, find_runs, fit_options
 
 PAGES = (".html", ".htm")
@@ -33,12 +34,12 @@ def report_runs(args: argparse.Namespace) -> int:
     refused = {run.name: run.error for run in runs if run.source is None}
     if not sources:
         raise RLScalingError("no run could be read: " + "; ".join(f"{name}: {why}" for name, why in refused.items()))
+    recipes = recipe_names({name: run.metadata for name, run in sources.items()}, args.by)
     with output.progress(len(sources), 0) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", RLScalingWarning)  # they stand among the notes
         report = make_report(
-            sources, at=args.budgets, recipes=_recipes(sources) if args.by == "recipe" else None, refused=refused,
-            title=args.title, margin=args.margin, n_resamples=args.resamples, confidence_level=args.confidence_level,
-            seed_sd=args.seed_sd, rng=args.seed, on_progress=lambda done, of: bar.run_done(), **options,
+            sources, at=args.budgets, recipes=recipes, refused=refused, title=args.title,
+            on_progress=lambda done, of: bar.run_done(), **comparison_options(args), **options,
         )  # fmt: skip
     report.write(path, overwrite=args.overwrite)
     for name, why in report.refused:
@@ -48,10 +49,6 @@ def report_runs(args: argparse.Namespace) -> int:
     else:
         print(f"wrote {path}: {len(report.runs)} runs, {path.stat().st_size / 1e3:,.0f} kB")
     return REFUSED if report.refused else 0
-
-
-def _recipes(sources: dict[str, Trace | SigmoidFit]) -> dict[str, str]:
-    return {name: str(run.metadata.get("recipe") or name) for name, run in sources.items()}
 
 
 def _record(report: Report, path: Path) -> dict[str, Any]:

@@ -5,17 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parser import (
-    EXIT_CODES,
-    add_fit_options,
-    add_reader_options,
-    add_seed,
-    count_from,
-    level,
-    not_negative,
-    positive,
-    subcommand,
-)
+from .compare_options import add_comparison
+from .parser import EXIT_CODES, add_fit_options, add_reader_options, positive, subcommand
 
 EXAMPLES = f"""\
 examples:
@@ -42,24 +33,7 @@ def add_report(commands: Any) -> None:
         "--at", dest="budgets", metavar="C", nargs="+", type=positive,
         help="budgets, the one that decides first (default: 100000 where compute is in GPU-hours, else no forecasts)",
     )  # fmt: skip
-    group.add_argument(
-        "--by", choices=("run", "recipe"), default="run",
-        help="run: every run is a recipe; recipe: runs whose header names the same recipe are its seeds (default: run)",
-    )  # fmt: skip
-    group.add_argument(
-        "--margin", metavar="X", type=positive, default=0.02, help="ceilings closer than this are equal (default: 0.02)"
-    )
-    group.add_argument(
-        "--resamples", metavar="N", type=count_from(100), default=1000, help="draws, at least 100 (default: 1000)"
-    )
-    group.add_argument(
-        "--confidence-level", metavar="P", type=level, default=0.95, help="level of the intervals (default: 0.95)"
-    )
-    group.add_argument(
-        "--seed-sd", metavar="X", type=not_negative, default=0.015,
-        help="spread of A between seeds of one recipe, where none has several (default: 0.015)",
-    )  # fmt: skip
-    add_seed(group)
+    add_comparison(group, by="run")
     add_fit_options(parser.add_argument_group("fit"))
     add_reader_options(parser.add_argument_group("reading files"))
 

@@ -126,6 +126,8 @@ def make_report(
     refused: Mapping[str, str] | None = None,
     title: str = "RL compute scaling",
     margin: float = 0.02,
+    shared_R0: bool = True,
+    device_factors: Mapping[str, float] | None = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     seed_sd: float = SEED_SD,
@@ -147,7 +149,7 @@ def make_report(
     refused : mapping of str to str, optional
         Runs that could not be read, with the reason, to be listed.
     title : str
-    margin, n_resamples, confidence_level, seed_sd
+    margin, shared_R0, device_factors, n_resamples, confidence_level, seed_sd
         As in `compare`.
     rng : int, Generator, SeedSequence or None
         Same seed, same page.
@@ -188,15 +190,13 @@ def make_report(
         raise FitError(f"compute is in {' and '.join(units)}; make a report for each unit")
     first = next(iter(fits.values()))
     budgets = () if at is None and first.compute_unit != "gpu-hours" else tuple(check_budgets(first, at).tolist())
-    comparison, why = _compare(fits, recipes or {}, budgets, bad, {
-        "margin": margin, "n_resamples": n_resamples, "confidence_level": confidence_level, "seed_sd": seed_sd,
-        "rng": entropy,
-    })  # fmt: skip
+    draws = {"n_resamples": n_resamples, "confidence_level": confidence_level, "seed_sd": seed_sd, "rng": entropy}
+    rules = {"margin": margin, "shared_R0": shared_R0, "device_factors": device_factors}
+    comparison, why = _compare(fits, recipes or {}, budgets, draws | rules)
     order = _order(fits, recipes or {}, comparison)
-    settings = {"n_resamples": n_resamples, "confidence_level": confidence_level, "seed_sd": seed_sd, "rng": entropy}
     found = []
     for k, name in enumerate(order):
-        found.append(_run(name, fits[name], runs[name], budgets, k < DETAILED, settings, options))
+        found.append(_run(name, fits[name], runs[name], budgets, k < DETAILED, draws, options))
         if on_progress is not None:
             on_progress(k + 1, len(order))
     return Report(title, tuple(found), comparison, why, tuple(bad.items()), budgets, entropy)
@@ -219,9 +219,8 @@ def _fits(
 
 
 def _compare(
-    fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], budgets: tuple[float, ...], bad: dict[str, str],
-    settings: dict[str, Any],
-) -> tuple[Comparison | None, str]:  # fmt: skip
+    fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], budgets: tuple[float, ...], settings: dict[str, Any]
+) -> tuple[Comparison | None, str]:
     """Return the comparison of the runs that have intervals, or why there is none."""
     groups: dict[str, list[SigmoidFit]] = {}
     for name, fit in fits.items():
@@ -259,13 +258,13 @@ def _order(fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], compariso
 
 def _run(
     name: str, fit: SigmoidFit, run: Trace | SigmoidFit, budgets: tuple[float, ...], detailed: bool,
-    settings: Mapping[str, Any], options: Mapping[str, Any],
+    draws: Mapping[str, Any], options: Mapping[str, Any],
 ) -> RunReport:  # fmt: skip
     boot = forecast = None
     if fit.n_points >= MIN_POINTS_FOR_INTERVAL:
-        boot = bootstrap(fit, **settings)
+        boot = bootstrap(fit, **draws)
         forecast = extrapolate(fit, np.array(budgets), bootstrap=boot) if budgets else None
-    seed = settings["rng"]
+    seed = draws["rng"]
     return RunReport(
         name, fit, boot, forecast,
         _or_why(lambda: _backtest(run, seed, options)) if detailed else None,

@@ -274,7 +274,10 @@ def check_series(
 
 def _check_order(C: FloatArray, place: Callable[[int], str], places: str) -> None:
     """Refuse compute that does not rise, naming the likeliest reason."""
-    falls = np.flatnonzero(np.diff(C) < 0) + 1
+    change = np.diff(C)
+    if (change > 0).all():
+        return
+    falls = np.flatnonzero(change < 0) + 1
     values, counts = np.unique(C, return_counts=True)
     if len(falls) and all(_is_restart(C, int(i)) for i in falls):
         where = ", ".join(place(int(i)).split()[1] for i in falls[:5]) + (", ..." if len(falls) > 5 else "")

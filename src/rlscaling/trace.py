@@ -5,6 +5,7 @@ The file of a run that still goes on is in ``journal.py``; the columns it may ho
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -129,6 +130,12 @@ class Trace:
         count = f"{len(self)} evaluation{'s' if len(self) != 1 else ''}"
         span = f"{C[0]:g} to {C[-1]:g} {self.compute_unit}"
         return f"Trace({self.name!r}: {count}, {span}, pass rate {y[0]:.3g} to {y[-1]:.3g})"
+
+    def named(self, name: str) -> Trace:
+        """Return the same evaluations under another name."""
+        other = copy.copy(self)
+        object.__setattr__(other, "name", name)
+        return other
 
     def up_to(self, compute: float) -> Trace:
         """Return the evaluations at or below ``compute``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -135,7 +134,7 @@ def read_trace(
             "run= / --run (or domain= / --domain), or read all of them with read_traces"
         )
     trace = next(iter(parts.values()))()
-    return trace if trace.name else dataclasses.replace(trace, name=stem(Path(path), file))
+    return trace if trace.name else trace.named(stem(Path(path), file))
 
 
 def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> dict[str, Trace]:
@@ -176,4 +175,4 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def _built(name: str, parts: Parts) -> dict[str, Trace]:
     """Return the traces of one source; what was read for them may then go."""
     keys = {label: f"{name}:{label}" if label else name for label in parts}
-    return {keys[label]: dataclasses.replace(build(), name=keys[label]) for label, build in parts.items()}
+    return {keys[label]: build().named(keys[label]) for label, build in parts.items()}

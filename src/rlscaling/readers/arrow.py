@@ -85,25 +85,13 @@ def as_numbers(cells: Sequence[Any]) -> FloatArray:
     return np.fromiter((math.nan if number is None else number for number in found), np.float64, len(cells))
 
 
-def parsed_lines(
-    data: bytes,
-    *,
-    within: str | None = None,
-    beside: Mapping[str, str] | None = None,
-    only: Sequence[str] | None = None,
-) -> ArrowColumns:
+def parsed_lines(data: bytes) -> ArrowColumns:
     """Return the columns of JSON lines.
 
     Parameters
     ----------
     data
         Lines with an object each, none of them blank.
-    within
-        The key whose object holds the columns, instead of the line's own.
-    beside
-        Keys of the line itself to take along -> the names of their columns.
-    only
-        Columns to take, all of them numbers, with ``within``; the others are passed over, which is faster.
 
     Raises
     ------
@@ -115,23 +103,14 @@ def parsed_lines(
     import pyarrow.json as pj
     import pyarrow.types as pt
 
-    read, parse = pj.ReadOptions(use_threads=False, block_size=BLOCK), pj.ParseOptions()
-    if only is not None and within is not None:
-        inner = pa.struct([(name, pa.float64()) for name in only])
-        schema = pa.schema([*((name, pa.float64()) for name in beside or {}), (within, inner)])
-        parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    read = pj.ReadOptions(use_threads=False, block_size=BLOCK)
     try:
-        table = pj.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
-        arrays = {name: table[name] for name in table.column_names}
-        if within is not None:
-            inner = arrays[within].combine_chunks()
-            names = [field.name for field in inner.type]
-            arrays = {ours: arrays[theirs] for theirs, ours in (beside or {}).items()}
-            arrays |= zip(names, inner.flatten(), strict=True)
-    except (pa.ArrowException, KeyError, TypeError, AttributeError) as error:
+        table = pj.read_json(pa.BufferReader(data), read_options=read)
+    except pa.ArrowException as error:
         raise ValueError(str(error)) from None
     if table.num_rows != data.count(b"\n") + (not data.endswith(b"\n")):
         raise ValueError("blank lines")
+    arrays = {name: table[name] for name in table.column_names}
     if any(pt.is_nested(array.type) or pt.is_temporal(array.type) for array in arrays.values()):
         raise ValueError("cells that are no numbers or text")
     columns = ArrowColumns(arrays, table.num_rows)

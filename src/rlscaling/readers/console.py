@@ -1,4 +1,4 @@
-"""What trainers print: verl's ``step:12 - key:value`` lines, dicts as Python shows them, prime-rl and OpenRLHF lines.
+"""What trainers print: verl's ``step:12 - key:value`` lines, dicts as Python shows them, lines of others.
 
 Lines may carry colours and a prefix of Ray, stand between the carriage returns of a progress bar, or be pasted into a
 document. Values are picked out by patterns; nothing is evaluated.
@@ -13,6 +13,7 @@ from typing import Any
 from rlscaling.errors import TraceError
 
 from .log import STEP, Log, LogBuilder
+from .nemo_lines import MARK, PATTERN, NemoLines
 from .options import ReadOptions
 from .trl_state import evaluation_set
 
@@ -47,6 +48,7 @@ _KNOWN = (
     (b"Global step ", re.compile(rb"Global step \d+: \{")),
     (b"eval_metrics: {", re.compile(rb"eval_metrics: \{")),
     (b"Step ", re.compile(rb"\bStep \d+ \| +(?:Time: )?\d[\w. ]* \|")),
+    (MARK, PATTERN),
 )  # fmt: skip
 """What a line of a trainer has in it: looked for at once in most files, and only where that is found as a pattern."""
 
@@ -61,15 +63,18 @@ def matches(path: Path, data: bytes) -> bool:
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the text."""
     builder, lines = LogBuilder(path.name, NAME), _Lines()
+    nemo = NemoLines() if MARK in data else None
     text = _COLOUR.sub("", data.decode("utf-8", "replace"))
     long = 0
     for line in re.split(r"[\r\n]+", text):
         if len(line) > MAX_LINE:
             long += 1
             continue
-        row = lines.row(line)
+        row = nemo.feed(line) if nemo is not None else lines.row(line)
         if row:
             builder.add(row, domain=evaluation_set(row))
+    if nemo is not None and (row := nemo.close()):
+        builder.add(row)
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no metrics that a trainer printed; give its JSON, W&B or TensorBoard log")
     notes = [f"Read from printed lines of {path.name}, rounded as they were printed."]

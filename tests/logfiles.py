@@ -73,6 +73,17 @@ def console(folder: Path, rows: Rows) -> Path:
     return path
 
 
+def scalars_json(folder: Path, rows: Rows) -> Path:
+    """Write one object of values by tag and step."""
+    tags: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        for tag, value in row.items():
+            tags.setdefault(tag, {})[str(_step(row))] = value
+    path = folder / "merged.json"
+    path.write_text(json.dumps(tags))
+    return path
+
+
 # --- protocol buffers ---------------------------------------------------------------------------------------------
 
 
@@ -227,6 +238,7 @@ WRITERS: dict[str, Callable[[Path, Rows], Path]] = {
     "flat JSON lines": flat_lines,
     "CSV": csv_file,
     "console": console,
+    "scalars in JSON": scalars_json,
     "TensorBoard": tensorboard,
     "TensorBoard of TF2": tensorboard2,
     "W&B": wandb_file,

@@ -68,7 +68,7 @@ def test_a_torn_file_is_read_up_to_there(tmp_path, kind):
         trace = read_trace(path)
     except TraceError as error:
         refusal = str(error)
-    assert (trace is None) == (kind in ("CSV", "trackio", "MLflow SQLite"))
+    assert (trace is None) == (kind in ("CSV", "trackio", "MLflow SQLite", "scalars in JSON"))
     if trace is None:
         assert refusal.startswith(path.name)
         return
@@ -131,8 +131,13 @@ def test_units_and_devices(tmp_path):
     trace = read_trace(path, device_factor="A100:H100")
     assert trace.compute[-1] == pytest.approx(hours * 312 / 989.4)
     assert "A100:H100 = 0.3153" in receipt(trace)["assumed"]["device factor"]
-    with pytest.raises(TraceError, match="neither a number nor FROM:TO of known devices"):
+    with pytest.raises(TraceError, match="neither a number, nor FROM:TO of known devices"):
         read_trace(path, device_factor="A100:Z9")
+    priced = read_trace(path, device_factor="price:A100:H100")
+    assert priced.compute[-1] == pytest.approx(hours * 1.30 / 3.00)
+    assert "prices an hour" in receipt(priced)["assumed"]["device factor"]
+    with pytest.raises(TraceError, match=r"nor price:FROM:TO \(A100, H100, H200\)"):
+        read_trace(path, device_factor="price:V100:H100")
     with pytest.raises(TraceError, match="no metric counts flops here"):
         read_trace(path, compute="flops")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -145,3 +146,17 @@ def test_transformers_trainer_state(tmp_path):
     trace = read_trace(tmp_path / "out", n_gpus=100)
     assert trace.columns["step"].tolist() == [4, 8, 12]
     np.testing.assert_allclose(trace.compute, [2, 4, 6])
+
+
+def test_wandb_has_what_a_run_on_its_servers_is_read_with():
+    """The names that `readers/wandb_history.py` calls, in the installed package: no server can be asked here."""
+    pytest.importorskip("wandb")
+    from wandb.apis.public import Api, Run
+
+    for method in (Run.scan_history, Run.download_history_exports, Api.run, Api.runs):
+        assert callable(method)
+    assert all(
+        p.default is not p.empty for name, p in inspect.signature(Run.scan_history).parameters.items() if name != "self"
+    )
+    assert list(inspect.signature(Run.download_history_exports).parameters)[:2] == ["self", "download_dir"]
+    assert isinstance(Run.lastHistoryStep, property)

@@ -69,7 +69,8 @@ def add_device_factor(group: argparse._ArgumentGroup) -> None:
     """Add the factor between devices."""
     group.add_argument(
         "--device-factor", metavar="X|FROM:TO", dest="hours_factor",
-        help="multiply hours, to tell them in another device's: a number, or names such as A100:H100 (default: 1)",
+        help="multiply hours, to tell them in another device's: a number, a ratio of peak rates such as A100:H100, "
+        "or of prices such as price:A100:H100 (default: 1)",
     )  # fmt: skip
 
 

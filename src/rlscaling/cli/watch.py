@@ -19,6 +19,7 @@ from rlscaling.fit import fit_trace
 from rlscaling.format import number
 from rlscaling.monitoring import MonitorReport, monitor, reference_fit
 from rlscaling.printing import unit_text
+from rlscaling.readers.remote import forget, is_remote
 from rlscaling.results import SigmoidFit
 from rlscaling.trace import Trace
 
@@ -85,7 +86,8 @@ def watch(args: argparse.Namespace) -> int:
     try:
         while True:
             state = _state(path)
-            if found is None or state != read:
+            if found is None or state != read or is_remote(path):
+                forget()
                 found, read = look(args, options), state
             found = found.now(_idle(state))
             if args.once or found.line != shown:

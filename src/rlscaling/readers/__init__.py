@@ -88,7 +88,8 @@ def read_trace(
         GPUs of the run, generators and trainers together; needed where the log does not hold it.
     device_factor
         Hours are multiplied by it, to turn those of one device into another's; ``"A100:H100"`` takes the ratio of
-        the peak dense 16-bit matrix rates that their makers state (a table in ``readers/devices.py``; not measured).
+        the peak dense 16-bit matrix rates that their makers state (a table in ``readers/devices.py``; not measured),
+        ``"price:A100:H100"`` that of prices of an hour.
     eval_time
         ``"exclude"`` the time of evaluations from compute, or ``"include"`` it.
     eval_before_update

@@ -33,8 +33,16 @@ PEAK: Mapping[str, float] = {
 }
 """Peak dense 16-bit matrix rate as its maker states it, TFLOP/s; not measured here.
 
-A ratio of peaks is a first guess: generation is bound by memory, and no run reaches the peak. Where you know the ratio
-of your own step times or of your prices, give that number instead.
+Sources: the data sheets of NVIDIA (V100 to GB200; half of the rates with sparsity) and AMD (MI250X to MI325X), and
+Google Cloud's pages on TPU versions. A ratio of peaks is a first guess: generation is bound by memory, and no run
+reaches the peak. Where you know the ratio of your own step times or of your prices, give that number instead.
+"""
+
+PRICE: Mapping[str, float] = {"A100": 1.30, "H100": 3.00, "H200": 4.00}
+"""Dollars an hour on demand: the middle of the range of specialised clouds in May 2026.
+
+Source: https://www.mercatus-ai.com/blog/cloud-gpu-pricing (1.10 to 1.50, 2.50 to 3.50, 3.50 to 4.50). The same device
+costs up to four times as much elsewhere, and prices move: your own contract is the better number.
 """
 
 
@@ -44,7 +52,8 @@ def device_factor(given: float | str) -> tuple[float, str]:
     Parameters
     ----------
     given
-        The factor, or ``"FROM:TO"``: the peak rate of the first over that of the second.
+        The factor; ``"FROM:TO"``, the peak rate of the first over that of the second; or ``"price:FROM:TO"``, the
+        price of an hour of the first over that of the second.
 
     Raises
     ------
@@ -55,23 +64,29 @@ def device_factor(given: float | str) -> tuple[float, str]:
     --------
     >>> device_factor("A100:H100")
     (0.3153, 'A100:H100 = 0.3153, the ratio of the peak dense 16-bit rates that their makers state')
+    >>> device_factor("price:A100:H100")
+    (0.4333, 'A100:H100 = 0.4333, the ratio of prices an hour on specialised clouds in May 2026')
     """
     if not isinstance(given, str):
         return float(given), f"{given:g}, as given"
     try:
         factor = float(given)
     except ValueError:
-        pass
-    else:
-        if not 0 < factor < math.inf:
-            raise TraceError(f"device_factor={given!r} is not a positive, finite number; correct it")
-        return factor, f"{factor:g}, as given"
+        return _ratio(given)
+    if not 0 < factor < math.inf:
+        raise TraceError(f"device_factor={given!r} is not a positive, finite number; correct it")
+    return factor, f"{factor:g}, as given"
+
+
+def _ratio(given: str) -> tuple[float, str]:
     names = [name.strip().upper() for name in given.split(":")]
-    unknown = [name for name in names if name not in PEAK]
-    if len(names) != 2 or unknown:
+    table, what = PEAK, "the peak dense 16-bit rates that their makers state"
+    if names[0] == "PRICE":
+        names, table, what = names[1:], PRICE, "prices an hour on specialised clouds in May 2026"
+    if len(names) != 2 or any(name not in table for name in names):
         raise TraceError(
-            f"device_factor={given!r} is neither a number nor FROM:TO of known devices ({', '.join(PEAK)}); give "
-            "the ratio of their speeds or prices as a number"
+            f"device_factor={given!r} is neither a number, nor FROM:TO of known devices ({', '.join(PEAK)}), nor "
+            f"price:FROM:TO ({', '.join(PRICE)}); give the ratio of their speeds or prices as a number"
         )
-    factor = PEAK[names[0]] / PEAK[names[1]]
-    return factor, f"{':'.join(names)} = {factor:.4g}, the ratio of the peak dense 16-bit rates that their makers state"
+    factor = table[names[0]] / table[names[1]]
+    return factor, f"{':'.join(names)} = {factor:.4g}, the ratio of {what}"

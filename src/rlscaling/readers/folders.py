@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import mlflow_store, tfevents, trackio_db, trl_state, verl_file
+from . import mlflow_store, tfevents, trackio_db, trl_state, verl_file, wandb_history
 from .wandb_offline import SUFFIX as WANDB_SUFFIX
 
 MAX_DEPTH = 6
 MAX_ENTRIES = 100_000
 HEAD = 4096
 NAMED = ("metrics.jsonl", "trace.jsonl")
+LINES = (verl_file, wandb_history)
 
 
 def logs_in(folder: Path) -> list[Path]:
@@ -50,7 +51,7 @@ def _logs_here(here: Path, names: list[str]) -> list[Path]:
         suffix = path.suffix
         # of databases only those of a logger: others lie beside logs, too
         database = suffix == ".db" and any(store.matches(path, _head(path)) for store in (mlflow_store, trackio_db))
-        lines = name in NAMED or (suffix == ".jsonl" and verl_file.matches(path, _head(path)))
+        lines = name in NAMED or (suffix == ".jsonl" and any(kind.matches(path, _head(path)) for kind in LINES))
         if suffix == WANDB_SUFFIX or database or lines:
             found.append(path)
     return found

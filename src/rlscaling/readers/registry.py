@@ -12,7 +12,17 @@ from typing import NamedTuple
 from rlscaling.errors import TraceError
 from rlscaling.trace import Trace
 
-from . import console, mlflow_store, tfevents, trackio_db, trl_state, verl_file, wandb_offline
+from . import (
+    console,
+    mlflow_store,
+    scalars_json,
+    tfevents,
+    trackio_db,
+    trl_state,
+    verl_file,
+    wandb_history,
+    wandb_offline,
+)
 from .assemble import parts_of_logs
 from .log import Log
 from .options import ReadOptions
@@ -101,11 +111,13 @@ READERS: list[Reader] = [
     Reader("MLflow", mlflow_store.matches, logs=mlflow_store.logs),
     Reader("trackio", trackio_db.matches, logs=trackio_db.logs),
     Reader("SQLite", _is_database, _refuse_database),
+    Reader("W&B run", wandb_history.matches, logs=wandb_history.logs),
     Reader("verl file logger", verl_file.matches, logs=verl_file.logs),
     Reader("trainer_state.json", trl_state.matches, logs=trl_state.logs),
     Reader("console", console.matches, logs=console.logs),
     Reader("parquet", _is_parquet, lambda path, data, options: read_parquet(data, path, options)),
     Reader("json lines", _is_json_lines, _read_json_lines),
+    Reader("scalars in JSON", scalars_json.matches, logs=scalars_json.logs),
     Reader("json", _is_json, _read_json),
     Reader("csv", lambda path, data: True, _read_csv),
 ]

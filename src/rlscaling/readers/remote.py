@@ -1,4 +1,7 @@
-"""Paths with a protocol (``s3://``, ``gs://``, ``hf://`` ...): copied to a temporary folder by fsspec, then read."""
+"""Paths with a protocol: copied to a temporary folder, then read.
+
+``wandb://`` asks W&B; ``s3://``, ``gs://``, ``hf://`` and the others are fsspec's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from rlscaling.errors import TraceError
+
+from . import wandb_history
 
 
 def is_remote(item: str) -> bool:
@@ -20,6 +25,14 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="rlscaling-")
 
 
+def forget() -> None:
+    """Drop all copies, so that the next reading fetches anew."""
+    if _folder.cache_info().currsize:
+        _folder().cleanup()
+    _folder.cache_clear()
+    fetch.cache_clear()
+
+
 @functools.cache
 def fetch(item: str) -> Path:
     """Return a copy of a remote file, or of a folder with all that is in it.
@@ -27,8 +40,10 @@ def fetch(item: str) -> Path:
     Raises
     ------
     TraceError
-        Without fsspec, or when the file cannot be had.
+        Without the package of the protocol, or when the file cannot be had.
     """
+    if item.startswith(wandb_history.SCHEME):
+        return wandb_history.fetch(item, Path(tempfile.mkdtemp(dir=_folder().name)))
     try:
         from fsspec.core import url_to_fs
     except ModuleNotFoundError:

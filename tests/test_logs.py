@@ -624,3 +624,18 @@ def test_real_files_of_every_logger():
     sets = read_traces(SAMPLES / "trl", n_gpus=2, metric="eval_rewards/accuracy/mean")
     assert list(sets) == ["trl:a", "trl:b"]
     assert all(trace.columns["step"].tolist() == [4, 8, 12] for trace in sets.values())
+
+
+@pytest.mark.parametrize("bad", ["null", "NaN", '"n/a"'])
+def test_a_score_that_is_no_number_is_counted_as_such(tmp_path, bad):
+    path = verl(tmp_path, logfiles.verl_rows(40, 10))
+    lines = path.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if '"step": 20' in line)
+    row = json.loads(lines[at])
+    row["data"][logfiles.SCORE] = "HERE"
+    lines[at] = json.dumps(row).replace('"HERE"', bad)
+    path.write_text("\n".join(lines) + "\n")
+    trace = read_trace(path)
+    assert trace.columns["step"].tolist() == [0, 10, 30, 40]
+    assert receipt(trace)["dropped"]["with a score that is no number (NaN, null, text)"] == 1
+    assert receipt(trace)["dropped"]["without this score"] == 36

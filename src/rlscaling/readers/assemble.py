@@ -140,7 +140,9 @@ def _evaluations(reading: Reading, score: Score, domain: str | None) -> IntArray
         raise TraceError(f"{reading.log.source}: {score.key} has no value at a known step; check the log")
     receipt = reading.receipt
     receipt.dropped = {}
-    receipt.drop("without this score", reading.log.n_rows - int(scored.sum()))
+    unusable = reading.log.unusable.get(score.key, 0) if domain is None else 0
+    receipt.drop("with a score that is no number (NaN, null, text)", unusable)
+    receipt.drop("without this score", reading.log.n_rows - int(scored.sum()) - unusable)
     receipt.drop("scored, but without a step", int((scored & ~placed).sum()))
     receipt.drop(
         f"replayed after a resume (the {'first' if reading.options.resume == 'first' else 'last'} copy counts)",

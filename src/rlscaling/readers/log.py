@@ -49,6 +49,8 @@ class Log:
         Which evaluation set a row belongs to, where the row says so.
     notes
         What was assumed or lost while reading, a sentence each.
+    unusable
+        Key -> rows that have it with a value that is no finite number: NaN, null, text.
     """
 
     source: str
@@ -62,6 +64,7 @@ class Log:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     domains: Sequence[str | None] | None = None
     notes: tuple[str, ...] = ()
+    unusable: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def column(self, key: str) -> FloatArray:
         """Return one column."""
@@ -87,12 +90,15 @@ class LogBuilder:
         self._cells: dict[str, tuple[array[int], array[float]]] = {}
         self._n_cells = 0
         self._domains: dict[int, str] = {}
+        self._unusable: dict[str, int] = {}
 
     def add(self, row: Mapping[str, Any], domain: str | None = None) -> None:
         """Append a row."""
         at, cells = self.n_rows, self._cells
         for key, value in row.items():
             number = value if type(value) is float else as_number(value)
+            if number is None or not math.isfinite(number):
+                self._unusable[key] = self._unusable.get(key, 0) + 1
             if number is not None:
                 if key not in cells:
                     cells[key] = array("l"), array("d")
@@ -135,7 +141,11 @@ class LogBuilder:
     def log(self, **fields: Any) -> Log:
         """Return the log; ``fields`` are the others of `Log`."""
         domains = [self._domains.get(i) for i in range(self.n_rows)] if self._domains else None
-        return Log(self.source, self.reader, self.n_rows, tuple(self._cells), self._load, domains=domains, **fields)
+        kept = {key: n for key, n in self._unusable.items() if key in self._cells}
+        return Log(
+            self.source, self.reader, self.n_rows, tuple(self._cells), self._load,
+            domains=domains, unusable=kept, **fields,
+        )  # fmt: skip
 
 
 def cut_short(source: str, n_bytes: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,7 +73,7 @@ def _every_key(data: bytes) -> tuple[str, ...]:
     """Return the metrics of all lines; as `numbers_of`, only where they are numbers."""
     from msgspec.json import Decoder
 
-    rows = Decoder(dict[str, float | dict[str, float | None]]).decode_lines(data)
+    rows = Decoder(dict[str, float | dict[str, float]]).decode_lines(data)
     metrics = [row.get("data") for row in rows]
     if not all(isinstance(each, dict) for each in metrics):
         raise ValueError("no numbers by step and data")
@@ -102,11 +103,9 @@ def _decoder(keys: tuple[str, ...]) -> Any:
     import msgspec
 
     names = [f"m{i}" for i in range(len(keys))]
-    number = float | None
-    metrics = msgspec.defstruct(
-        "Metrics", [(name, number, None) for name in names], rename=dict(zip(names, keys, strict=True)), gc=False
-    )
-    line = msgspec.defstruct("Line", [("data", metrics), ("step", number, None)], gc=False)
+    fields = [(name, float, math.nan) for name in names]
+    metrics = msgspec.defstruct("Metrics", fields, rename=dict(zip(names, keys, strict=True)), gc=False)
+    line = msgspec.defstruct("Line", [("data", metrics), ("step", float, math.nan)], gc=False)
     return msgspec.json.Decoder(line)
 
 

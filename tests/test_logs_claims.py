@@ -205,55 +205,8 @@ def test_the_callback_and_the_reader_give_trl_metrics_the_same_names():
         assert [name for name, pattern in TRL.columns if find((pattern,), [theirs])] == [ours]
 
 
-NEMO_STEP = """
-========================= Step {k}/10 =========================
-▶ Preparing batch...
-{validation}
-📊 Training Results:
-  • Loss: 0.0123
-  • Avg Reward: 0.4{k}
-  • Mean Generation Length: 812.2500
-
-⏱️  Timing:
-  • Total step time: {seconds:.2f}s
-  • generation: 56.20s (56.2%)
-{rates}"""
-NEMO_VALIDATION = """▶ Starting validation at step {n}...
-
-📊 Validation Results:
-    • Accuracy: {accuracy:.4f}
-    • Average response length: 800.1 tokens
-    • Samples processed: 256
-
-  ⏱️  Validation Timing:
-    • Total validation time: 50.00s
-"""
-NEMO_RATES = """
-🔍 Performance Metrics:
-  • Throughputs (per GPU):
-    - E2E (Tokens/sec/gpu): 1073.50
-  • Throughputs (per Group):
-    - E2E (Tokens/sec): 17176.00
-"""
-
-
-def nemo_console(path, *, rates, first=1):
-    """Two epochs of ten steps, a validation before the first and after each fifth."""
-    out = [NEMO_VALIDATION.format(n=0, accuracy=0.2)] if first == 1 else []
-    for n in range(first, 21):
-        if n in (first, 11):
-            out.append(f"\n{'=' * 25} Epoch {1 + (n > 10)}/3 {'=' * 25}\n")
-        tested = n % 5 == 0
-        out.append(NEMO_STEP.format(
-            k=(n - 1) % 10 + 1, seconds=150.0 if tested else 100.0, rates=NEMO_RATES if rates else "",
-            validation=NEMO_VALIDATION.format(n=n, accuracy=0.2 + n / 100) if tested else "",
-        ))  # fmt: skip
-    path.write_text("".join(out))
-    return path
-
-
 def test_nemo_rl_prints_steps_of_an_epoch(tmp_path):
-    trace = read_trace(nemo_console(tmp_path / "driver.log", rates=True))
+    trace = read_trace(logfiles.nemo_console(tmp_path / "driver.log", rates=True))
     assert trace.metadata["receipt"]["framework"] == "NeMo-RL"
     assert trace.metadata["n_gpus"] == 16  # 17176 tokens a second of all, 1073.5 of each
     assert trace.columns["step"].tolist() == [0, 5, 10, 15, 20]
@@ -262,11 +215,11 @@ def test_nemo_rl_prints_steps_of_an_epoch(tmp_path):
 
 
 def test_nemo_rl_without_rates_needs_the_gpus_and_a_resumed_run_its_beginning(tmp_path):
-    path = nemo_console(tmp_path / "driver.log", rates=False)
+    path = logfiles.nemo_console(tmp_path / "driver.log", rates=False)
     with pytest.raises(TraceError, match="NeMo-RL logs do not hold the number of GPUs"):
         read_trace(path)
     assert read_trace(path, n_gpus=8, eval_time="include").compute[-1] == pytest.approx((2000 + 4 * 50) * 8 / 3600)
-    late = nemo_console(tmp_path / "late.log", rates=True, first=13)
+    late = logfiles.nemo_console(tmp_path / "late.log", rates=True, first=13)
     with pytest.raises(TraceError, match="begins at step 13: the 12 steps before it are not in it"):
         read_trace(late)
 

@@ -52,6 +52,7 @@ def trace() -> Trace:
 WRITERS = {
     **logfiles.WRITERS,
     "trainer state": logfiles.trl_state,
+    "NeMo-RL's lines": lambda folder, rows: logfiles.nemo_console(folder / "driver.log", rates=True),
     "own lines": own_lines,
     "own Parquet": own_parquet,
     "several in Parquet": several_parquet,

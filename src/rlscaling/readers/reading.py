@@ -22,6 +22,7 @@ from .resumes import BoolArray, IntArray, executed, kept_rows, segments
 from .scores import candidates, choose_scores, listing
 from .table import nearest
 
+MUCH = 0.1  # share of the steps whose time may be missing before somebody must decide
 FLOPS = r"(.+/)?(total_)?flo(p|ps|s)"
 
 
@@ -222,8 +223,8 @@ class Reading:
             share = missing / (missing + len(there))
             self.receipt.warn(
                 f"{missing} of {missing + len(there)} steps have no training row: {share:.1%} of the time is missing.",
-                "look for the piece that holds them, and give both with stitch=True / --stitch",
-            )
+                "look for the piece that holds them, and give both with stitch=True / --stitch", decide=share > MUCH,
+            )  # fmt: skip
 
     def head(self) -> float:
         """Return the compute of steps before the first row, where the log begins late.

@@ -240,3 +240,14 @@ def test_the_clock_passes_over_rows_without_a_step(tmp_path):
     rows = [row for pair in ((row, {"time": row["time"] + 18, "other": 1.0}) for row in rows) for row in pair]
     rows.append({"step": 10, "time": 1.7e9 + 360, "eval/aime/all/solver/avg@8": 0.2})
     assert read_trace(flat(tmp_path, rows), n_gpus=100).compute.tolist() == pytest.approx([10])
+
+
+@pytest.mark.parametrize("away", [0.0, 3600.0, 20_000.0])
+def test_time_that_no_step_accounts_for_is_said(tmp_path, away):
+    """Thirty steps of 300 s: what W&B dropped of a replay shows in the clock only."""
+    rows = logfiles.verl_rows(30, 10)
+    clock = np.cumsum([row.get("timing_s/step", 0.0) + row.get("timing_s/testing", 0.0) for row in rows])
+    clock[20:] += away
+    run = logfiles.wandb_file(tmp_path, [{**row, "_timestamp": at} for row, at in zip(rows, clock, strict=True)])
+    said = [note for note in read_trace(run).notes if "passed by the clock" in note]
+    assert len(said) == (away > 3600)

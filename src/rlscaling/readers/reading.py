@@ -11,7 +11,7 @@ import numpy as np
 from rlscaling.errors import TraceError
 from rlscaling.schema import FloatArray
 
-from .axis import HOUR, Steps, gpu_count, seconds_of_rows, steps_of
+from .axis import HOUR, PAUSE, Steps, gpu_count, seconds_of_rows, steps_of
 from .columns import unit_of
 from .devices import device_factor
 from .frameworks import UNKNOWN, Framework, find, framework_of
@@ -22,6 +22,7 @@ from .resumes import BoolArray, IntArray, executed, kept_rows, segments
 from .scores import candidates, choose_scores, listing
 from .table import nearest
 
+UNEXPLAINED = 1.25  # times what is accounted for
 MUCH = 0.1  # share of the steps whose time may be missing before somebody must decide
 FLOPS = r"(.+/)?(total_)?flo(p|ps|s)"
 
@@ -171,6 +172,7 @@ class Reading:
             per_hour = per_hour * factor
             self.receipt.assumed["device factor"] = how
         tested = np.where(np.isfinite(steps.testing), steps.testing, 0.0)
+        self._report_clock(float(seconds.sum() + (tested.sum() if options.eval_time == "exclude" else 0.0)))
         found = Compute(unit, seconds * per_hour / HOUR, tested * per_hour / HOUR)
         self._report_time(found)
         return found
@@ -199,6 +201,20 @@ class Reading:
             self.receipt.warn(
                 f"{lost} of the training rows of {self.log.source} without a step: what they took is in no "
                 "evaluation's compute.", "log the step with every row",
+            )  # fmt: skip
+
+    def _report_clock(self, accounted: float) -> None:
+        """Warn where much more time passed than steps and evaluations took, in seconds."""
+        clock = self.steps.clock
+        if self.steps.by_clock or not np.isfinite(clock).any():
+            return
+        passed = float(np.nanmax(clock) - np.nanmin(clock))
+        if passed > UNEXPLAINED * accounted + PAUSE:
+            self.receipt.warn(
+                f"{passed / HOUR:,.1f} hours passed by the clock of {self.log.source}; its steps and evaluations "
+                f"account for {accounted / HOUR:,.1f}.",
+                "pauses need not be counted; steps done again by a resumed run that its logger dropped, as W&B does, are "
+                "missing from the executed hours",
             )  # fmt: skip
 
     def _report_time(self, found: Compute) -> None:

@@ -213,8 +213,8 @@ class Reading:
             self.receipt.warn(
                 f"{passed / HOUR:,.1f} hours passed by the clock of {self.log.source}; its steps and evaluations "
                 f"account for {accounted / HOUR:,.1f}.",
-                "pauses need not be counted; steps done again by a resumed run that its logger dropped, as W&B does, are "
-                "missing from the executed hours",
+                "pauses need not be counted; steps that a resumed run did again and its logger dropped, as W&B does, "
+                "are missing from the executed hours",
             )  # fmt: skip
 
     def _report_time(self, found: Compute) -> None:

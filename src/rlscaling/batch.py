@@ -16,12 +16,10 @@ import numpy as np
 from rlscaling import __version__
 from rlscaling.answering import Progress, Request, answer, over_runs
 from rlscaling.bootstrapping import POSTERIOR, SEED_SD, RngLike, check_seed_sd, entropy_of
-from rlscaling.errors import FitError, TraceError
+from rlscaling.errors import FitError, TraceError, WorkersError
 from rlscaling.fit_rows import (
     Row,
     arrow_schema,
-    budget_name,
-    budgets_of,
     columns_of,
     hash_of,
     input_hash,
@@ -206,24 +204,37 @@ def fit_table(
     """Answer runs that were read and a request that was checked; `fit_many` says the rest."""
     _check_names(runs)
     columns, asked = columns_of(request), asked_of(runs, request)
+
+    def take(row: Row) -> None:
+        if on_error == "raise" and row["error"] is not None:
+            raise FitError(f"{row['run']}: {row['error']}")
+        if on_row is not None:
+            on_row(row)
+
     with ExitStack() as stack:
         ledger = None
         if out is not None:
             ledger = stack.enter_context(Ledger(out, asked, columns, resume=resume, overwrite=overwrite))
         done: dict[str, Row] = {} if ledger is None else dict(ledger.done)
         for row in done.values():
-            _tell(row, on_error, on_row)
+            take(row)
         rest = [run for run in runs if run.name not in done]
         work = partial(row_of_run, options=hash_of(asked["options"]))
-        for some in stack.enter_context(closing(over_runs(work, rest, request))):
-            rows = [row for _, row in some]
-            if ledger is not None:
-                ledger.add(rows)
-            done |= {row["run"]: row for row in rows}
-            for row in rows:
-                _tell(row, on_error, on_row)
-            if on_progress is not None:
-                on_progress(len(done), len(runs))
+        try:
+            for some in stack.enter_context(closing(over_runs(work, rest, request))):
+                rows = [row for _, row in some]
+                if ledger is not None:
+                    ledger.add(rows)
+                done |= {row["run"]: row for row in rows}
+                for row in rows:
+                    take(row)
+                if on_progress is not None:
+                    on_progress(len(done), len(runs))
+        except WorkersError as error:
+            if out is None:
+                raise
+            kept = f"{len(done)} of {len(runs)} runs are kept in {journal_of(out)}: go on with resume=True (--continue)"
+            raise WorkersError(f"{error}. {kept}") from error
         in_order = [done[run.name] for run in runs] if ledger is None else ledger.finish()
     return FitTable(tuple(in_order), columns, asked, out)
 
@@ -243,13 +254,6 @@ def asked_of(runs: Sequence[Run], request: Request) -> dict[str, Any]:
     }
 
 
-def _tell(row: Row, on_error: str, on_row: Callable[[Row], None] | None) -> None:
-    if on_error == "raise" and row["error"] is not None:
-        raise FitError(f"{row['run']}: {row['error']}")
-    if on_row is not None:
-        on_row(row)
-
-
 # --- what was given -------------------------------------------------------------------------------------------
 
 
@@ -257,9 +261,9 @@ def _runs_of(runs: Any, read: Mapping[str, Any] | None, leave_out: Iterable[Path
     if isinstance(runs, Mapping):
         items = [(str(name), source) for name, source in runs.items()]
     else:
-        given = [runs] if isinstance(runs, str | os.PathLike | Trace | SigmoidFit) else list(runs)
+        given: list[Any] = [runs] if isinstance(runs, str | os.PathLike | Trace | SigmoidFit) else list(runs)
         if given and all(isinstance(item, str | os.PathLike) for item in given):
-            return find_runs([os.fspath(item) for item in given], _read_options(read), (), leave_out)
+            return find_runs([str(os.fspath(item)) for item in given], _read_options(read), (), leave_out)
         items = [(getattr(source, "name", ""), source) for source in given]
     if read is not None:
         raise FitError("read= says how files are read; these are no paths, leave it out")

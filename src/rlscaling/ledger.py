@@ -48,7 +48,9 @@ def check_out(out: Path, *, resume: bool, overwrite: bool) -> None:
             f"(--continue), or {ANEW}"
         )
     if out.exists():
-        raise RLScalingError(f"{out} exists and is not written over; choose another name, or overwrite=True")
+        raise RLScalingError(
+            f"{out} exists and is not written over; choose another name, or overwrite=True (--overwrite)"
+        )
 
 
 def journal_of(out: Path) -> Path:

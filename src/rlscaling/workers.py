@@ -71,29 +71,51 @@ def count_workers(n_jobs: int) -> int:
 class _OneThread:
     """While anyone is inside, BLAS keeps to one thread.
 
-    The number of threads belongs to the process, not to a task: with several tasks in one process (threads of a Dask
-    worker) the first one in sets it and the last one out restores it.
+    Where BLAS has threads of its own their number belongs to the process, not to a task: with several tasks in one
+    process (threads of a Dask worker) the first one in sets it and the last one out restores it. Where it uses
+    OpenMP, the number belongs to each thread.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: Any = None
+        self._inside = 0  # threads
+        self._first: Any = None
+        self._mine = threading.local()
 
     def __enter__(self) -> None:
-        from threadpoolctl import threadpool_limits
+        depth = getattr(self._mine, "depth", 0)
+        if depth == 0:
+            from threadpoolctl import threadpool_limits
 
-        with self._lock:
-            if self._inside == 0:
-                self._limit = threadpool_limits(limits=1, user_api="blas")
-            self._inside += 1
+            with self._lock:
+                if self._inside == 0:
+                    _let_any_thread_set()
+                self._mine.limit = threadpool_limits(limits=1, user_api="blas")
+                self._first = self._first or self._mine.limit
+                self._inside += 1
+        self._mine.depth = depth + 1
 
     def __exit__(self, *_: object) -> None:
+        self._mine.depth -= 1
+        if self._mine.depth:
+            return
         with self._lock:
             self._inside -= 1
+            if self._mine.limit is not self._first:
+                self._mine.limit.restore_original_limits()
             if self._inside == 0:
-                self._limit.restore_original_limits()
-                self._limit = None
+                _let_any_thread_set()
+                self._first.restore_original_limits()
+                _let_any_thread_set()
+                self._first = None
+
+
+def _let_any_thread_set() -> None:
+    """In threadpoolctl 3.8 only the first thread that set a number may set another; here that is not the last."""
+    from threadpoolctl import OpenBLASController
+
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 one_thread = _OneThread()
@@ -159,7 +181,7 @@ def _watched(outcomes: Generator[_Outcome, None, None], call: str) -> Generator[
     except RLScalingError:
         raise
     except Exception as error:
-        said = str(error).strip().split("\n")[0].rstrip(".")
+        said = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
         raise WorkersError(
             f"{call}: the workers stopped ({type(error).__name__}{f': {said}' if said else ''}). Likely causes: a "
             f"process was killed or ran out of memory, or a machine lacks rlscaling {__version__} or was shut down"

@@ -207,6 +207,11 @@ class Bar:
         if self.rich is not None and self.runs is not None:
             self.rich.advance(self.runs)
 
+    def reached(self, done: int, total: int) -> None:
+        """Say how many runs are done."""
+        if self.rich is not None and self.runs is not None:
+            self.rich.update(self.runs, completed=done, total=total)
+
 
 @contextmanager
 def progress(n_runs: int, n_resamples: int) -> Iterator[Bar]:

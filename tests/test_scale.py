@@ -1,4 +1,4 @@
-"""Many runs at once: the same numbers as one by one, on any workers; nothing lost and nothing twice when one is killed."""
+"""Many runs at once: the same numbers as one by one, on any workers; nothing lost or twice when one is killed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rlscaling.workers import _task, one_thread, run_tasks
 from scale_jobs import N_RESAMPLES, N_RUNS, blas_threads, some_runs, table
 
 JOBS = Path(__file__).with_name("scale_jobs.py")
-FEW = {name: trace for name, trace in list(some_runs().items())[:4]}  # the second is too short to be fitted
+FEW = dict(list(some_runs().items())[:4])  # the second is too short to be fitted
 SMALL = {"n_resamples": 20}
 
 
@@ -197,7 +197,7 @@ def _answered(run, request, on_progress):
 def test_processes_give_the_same_bytes_with_one_thread_each(alone: Path, tmp_path: Path):
     found = in_a_process("loky", tmp_path / "fits.parquet")
     assert len(set(found["pids"])) == 2
-    assert set(sum(found["threads"], [])) == {1}
+    assert {n for threads in found["threads"] for n in threads} == {1}
     assert (tmp_path / "fits.parquet").read_bytes() == alone.read_bytes()
     assert list(tmp_path.iterdir()) == [tmp_path / "fits.parquet"]
 
@@ -206,7 +206,7 @@ def test_a_killed_dask_worker_loses_nothing_and_doubles_nothing(alone: Path, tmp
     found = in_a_process("dask-kill", tmp_path / "fits.parquet")
     assert len(found["workers"]) == 2
     assert len(found["killed"]) == 1
-    assert set(sum(found["threads"], [])) == {1}
+    assert {n for threads in found["threads"] for n in threads} == {1}
     assert (tmp_path / "fits.parquet").read_bytes() == alone.read_bytes()
     assert pq.read_table(alone)["run"].to_pylist() == list(some_runs())
 
@@ -265,9 +265,7 @@ def _raise(number: int) -> int:
 
 
 def test_a_worker_of_another_version_is_refused():
-    with pytest.raises(
-        WorkersError, match=r"a worker runs rlscaling .*, the caller 0\.0\.1; install one version on all"
-    ):
+    with pytest.raises(WorkersError, match=r"a worker runs .*, the caller 0\.0\.1; install one version on all"):
         _task("0.0.1", len, 0, [[]])
 
 
@@ -341,14 +339,14 @@ def test_rows_are_on_the_disk_as_runs_finish(tmp_path: Path):
     assert not journal_of(out).exists()
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     pass
 
 
 def stop_after(n: int):
     def stop(done: int, total: int) -> None:
         if done == n:
-            raise Stopped
+            raise StoppedError
 
     return stop
 
@@ -357,7 +355,7 @@ def stop_after(n: int):
 def begun(tmp_path: Path) -> Path:
     """A table of four runs of which two are done."""
     out = tmp_path / "fits.parquet"
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         fit_many(FEW, out=out, on_progress=stop_after(2), **SMALL)
     assert journalled(out) == ["run00", "run01"]
     return out
@@ -386,7 +384,7 @@ def test_resume_begins_where_nothing_is_there(tmp_path: Path):
 def test_overwrite_begins_anew_and_keeps_the_old_table_until_the_new_one_is_there(begun: Path):
     fit_many(FEW, out=begun, resume=True, **SMALL)
     old = begun.read_bytes()
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         fit_many(FEW, out=begun, overwrite=True, rng=1, on_progress=stop_after(3), **SMALL)
     assert begun.read_bytes() == old
     fit_many(FEW, out=begun, overwrite=True, rng=2, **SMALL)

@@ -201,7 +201,7 @@ def _on_workers(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Generator[_Out
     if getattr(backend, "supports_return_generator", False):
         outcomes = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(prepared)
         try:
-            for outcome in outcomes:
+            for outcome in outcomes:  # noqa: UP028 - "yield from" would close them, and joblib warns of that
                 yield outcome
         finally:  # nobody wants more: the tasks at hand are finished, further ones not begun
             stop.set()
@@ -218,7 +218,9 @@ def _on_dask(client: Any, calls: Iterator[tuple[Any, ...]], options: dict[str, A
     joblib would wait for ever for a task whose workers died too often: it takes results from Dask, but no failures
     (joblib 1.6, distributed 2026.8).
     """
-    from distributed import as_completed
+    import distributed
+
+    as_completed: Any = distributed.as_completed
 
     def submit(one: tuple[Any, ...]) -> Any:
         return client.submit(_task, *one, pure=False, **options)

@@ -36,7 +36,6 @@ DEMO_FIRST = "examples (after 'rlscaling demo', which writes the file):\n"
 FIT_EXAMPLES = f"""\
 {DEMO_FIRST}  rlscaling fit {DEFAULT_OUT}/scalerl.jsonl --extrapolate 100000 --plot fit.png
   rlscaling fit {DEFAULT_OUT}/scalerl.jsonl --max-compute 8000 --cutoffs --json
-  rlscaling fit 'runs/**' --n-jobs 8 --out fits.parquet
 
 {EXIT_CODES}"""
 EXTRAPOLATE_EXAMPLES = f"""\

@@ -377,6 +377,16 @@ def test_resume_of_a_finished_table_does_nothing(begun: Path):
     assert again.rows == fit_many(FEW, **SMALL).rows
 
 
+def test_a_kill_between_the_table_and_the_end_of_its_journal_is_harmless(begun: Path):
+    journal = journal_of(begun).read_bytes()
+    fit_many(FEW, out=begun, resume=True, **SMALL)
+    data = begun.read_bytes()
+    journal_of(begun).write_bytes(journal)
+    assert fit_many(FEW, out=begun, resume=True, **SMALL).rows == fit_many(FEW, **SMALL).rows
+    assert begun.read_bytes() == data
+    assert not journal_of(begun).exists()
+
+
 def test_resume_begins_where_nothing_is_there(tmp_path: Path):
     assert len(fit_many(FEW, out=tmp_path / "new.parquet", resume=True, **SMALL)) == 4
 
@@ -556,8 +566,20 @@ def test_the_command_writes_the_table_of_fit_many(runs_here: Path, capsys: pytes
 
 def test_the_table_among_its_inputs_is_no_run(runs_here: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["fit", "**", "--resamples", "20", "--out", "fits.parquet"]) == 3
+    Path("fits.parquet.journal.torn").write_text("half a line")
     assert main(["fit", "**", "--resamples", "20", "--out", "fits.parquet", "--continue"]) == 3
     assert pq.read_table("fits.parquet")["run"].to_pylist() == list(FEW)
+
+
+def test_answers_of_a_batch_do_not_depend_on_the_workers(runs_here: Path, capsys: pytest.CaptureFixture[str]):
+    from joblib import parallel_config
+
+    said = []
+    for n_jobs in ("1", "2"):
+        with parallel_config("threading"):
+            assert main(["fit", "*.jsonl", "--resamples", "20", "--json", "--reach", "0.5", "--n-jobs", n_jobs]) == 3
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
 
 
 def test_jobs_is_another_name_of_n_jobs(runs_here: Path, capsys: pytest.CaptureFixture[str]):

@@ -145,6 +145,8 @@ def over_runs(
     on_replicates : callable, optional
         Gives the progress callback of a run by its name, where runs are done one after the other.
     """
+    if not runs:
+        return
     workers = count_workers(request.n_jobs)
     if request.n_jobs == 1 or (len(runs) < workers and request.n_resamples >= workers * CHUNK) or len(runs) == 1:
         for index, run in enumerate(runs):

@@ -28,7 +28,7 @@ from rlscaling.fit_rows import (
     verdict_counts,
 )
 from rlscaling.intervals import check_level
-from rlscaling.ledger import Ledger, check_out, journal_of
+from rlscaling.ledger import Ledger, check_out, files_of, journal_of
 from rlscaling.readers import ReadOptions
 from rlscaling.resample import SCHEMES
 from rlscaling.results import SigmoidFit
@@ -184,7 +184,7 @@ def fit_many(
         check_out(target, resume=resume, overwrite=overwrite)
     elif resume or overwrite:
         raise FitError("resume= and overwrite= are about the table at out=; name one")
-    found = _runs_of(runs, read, () if target is None else (target, journal_of(target)))
+    found = _runs_of(runs, read, () if target is None else files_of(target))
     return fit_table(
         found, request, on_error=on_error, out=target, resume=resume, overwrite=overwrite, on_progress=on_progress
     )

@@ -58,6 +58,12 @@ def journal_of(out: Path) -> Path:
     return out.with_name(out.name + ".journal")
 
 
+def files_of(out: Path) -> tuple[Path, Path, Path]:
+    """Return the table, its journal, and what the journal sets aside: none of them is an input."""
+    journal = journal_of(out)
+    return out, journal, journal.with_name(journal.name + ".torn")
+
+
 class Ledger:
     """Collects the rows of a table; each is on the disk when ``add`` returns.
 
@@ -127,8 +133,8 @@ class Ledger:
         if self._writer is not None:
             replace_file(self.out, _table_bytes(rows, self.columns, self.asked))
             self.close()
-            self.journal.unlink()
-            self.journal.with_name(self.journal.name + ".torn").unlink(missing_ok=True)
+            for path in files_of(self.out)[1:]:
+                path.unlink(missing_ok=True)
         return rows
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Work on several cores or machines, through whatever joblib backend is active; the numbers do not depend on it.
 
-Every task runs with one BLAS thread, on a worker or not: with two, the sums of a long series are formed in another
-order, and small matrices cost twice the CPU time. Exceptions of the work itself come back as they are; what goes wrong
+Every task runs with one BLAS thread, on a worker or not: with two, long sums may be formed in another order, and small
+matrices cost more CPU time. Exceptions of the work itself come back as they are; what goes wrong
 with the workers is a `WorkersError`.
 """
 

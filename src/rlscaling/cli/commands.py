@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from rlscaling.answering import over_runs
-from rlscaling.ledger import journal_of
+from rlscaling.ledger import files_of
 from rlscaling.saved import save_fit
 
 from . import output
@@ -34,7 +34,7 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
     check_plot(args.plot, args.overwrite)
     out = out_of(args)
     if out is not None:
-        table = write_table(find_runs(args, leave_out=(out, journal_of(out))), request, args, out)
+        table = write_table(find_runs(args, leave_out=files_of(out)), request, args, out)
         return _code(bool(table.refused), known_ceilings(table.verdicts), args.require_identified)
     runs = find_runs(args)
     targets = _save_targets(args.save, runs, args.overwrite)

@@ -74,6 +74,7 @@ def full(session: nox.Session) -> None:
     install(session, "test")
     session.run("python", "-m", "pytest", "-q", "-n", "auto", "-m", "not gpu")
     session.notify("logs")
+    session.notify("cluster")
     session.notify("cuda12")
     session.notify("lowest")
 
@@ -85,6 +86,14 @@ def logs(session: nox.Session) -> None:
     session.install("-c", str(constraints(session, [])), "-e", ".[test,logs]")
     files = ("tests/test_logs_real.py", "tests/test_callbacks.py")
     session.run("python", "-m", "pytest", "-q", "-m", "", "-o", "filterwarnings=default", *files)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Ray's joblib backend, for real."""
+    install(session, "test")
+    session.install("ray")
+    session.run("python", "-m", "pytest", "-q", "-m", "", "tests/test_scale_ray.py")
 
 
 @nox.session

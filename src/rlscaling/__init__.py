@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rlscaling.allocation import allocate as allocate
     from rlscaling.backtesting import Backtest as Backtest
     from rlscaling.backtesting import backtest as backtest
+    from rlscaling.batch import FitTable as FitTable
+    from rlscaling.batch import fit_many as fit_many
     from rlscaling.bootstrapping import bootstrap as bootstrap
     from rlscaling.callbacks import trace_callback as trace_callback
     from rlscaling.comparison import Comparison as Comparison
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rlscaling.errors import RLScalingError as RLScalingError
     from rlscaling.errors import RLScalingWarning as RLScalingWarning
     from rlscaling.errors import TraceError as TraceError
+    from rlscaling.errors import WorkersError as WorkersError
     from rlscaling.fit import fit_sigmoid as fit_sigmoid
     from rlscaling.fit import fit_trace as fit_trace
     from rlscaling.fit import refit as refit
@@ -80,11 +83,12 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "allocation": ("Allocation", "allocate"),
     "backtesting": ("Backtest", "backtest"),
+    "batch": ("FitTable", "fit_many"),
     "bootstrapping": ("bootstrap",),
     "callbacks": ("trace_callback",),
     "comparison": ("Comparison", "compare"),
     "datasets": ("simulate",),
-    "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError"),
+    "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError", "WorkersError"),
     "fit": ("fit_sigmoid", "fit_trace", "refit"),
     "forecast": ("compute_to_reach", "cutoff_sensitivity", "extrapolate"),
     "forms": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),

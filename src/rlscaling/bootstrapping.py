@@ -17,8 +17,10 @@ from rlscaling.priors import SIGMOID_ONLY
 from rlscaling.resample import SCHEMES, replicates
 from rlscaling.results import SigmoidFit
 from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL, score_scale
+from rlscaling.workers import check_n_jobs, run_tasks
 
 CHUNK = 250  # replicates; fixed, so that chunk borders and seeds are the same on any number of workers
+MIN_TASK = 50  # replicates; fewer are not worth a task of their own
 POSTERIOR = "posterior"
 SEED_SD = 0.015  # of A between seeds of one recipe [ScaleRL, 2.1], when several seeds are not given
 RngLike = int | np.random.Generator | np.random.SeedSequence | None
@@ -53,7 +55,7 @@ def bootstrap(
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers, on any number of workers.
     n_jobs : int
-        Workers, through joblib (-1: all cores).
+        Workers, through joblib's active backend (-1: all cores); see `fit_many` for whole runs.
     seed_sd : float
         Spread of ``A`` between seeds of one recipe, for the "new run" interval.
     on_progress : callable, optional
@@ -67,6 +69,8 @@ def bootstrap(
     ------
     FitError
         With fewer than 7 fitted points, an unknown scheme, or counts that are missing.
+    WorkersError
+        When worker processes die.
 
     Examples
     --------
@@ -78,8 +82,7 @@ def bootstrap(
     """
     check_level(confidence_level)
     _check(fit, scheme, n_resamples, seed_sd)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
-        raise FitError(f"n_jobs={n_jobs!r} is not a number of workers: 1, 2, ... or -1 for all cores")
+    check_n_jobs(n_jobs)
     model = model_of(fit)
     if scheme == "binomial":
         _check_counts(model)
@@ -170,9 +173,21 @@ def _posterior_draws(model: FittedModel, n: int, entropy: int) -> Array:
     return posterior(model, SIGMOID_ONLY).draw(rng, n).parameters()
 
 
-def _chunk(model: FittedModel, scheme: str, entropy: int, index: int, size: int) -> Array:
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, index)))
-    return replicates(model, scheme, rng, CHUNK, refit=size)
+def _chunks(model: FittedModel, scheme: str, entropy: int, sizes: list[tuple[int, int]]) -> Array:
+    """Return the replicates of some chunks, each (number, size), below one another."""
+    parts = []
+    for index, size in sizes:
+        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, index)))
+        parts.append(replicates(model, scheme, rng, CHUNK, refit=size))
+    return np.concatenate(parts)
+
+
+def tasks_of(n: int) -> list[list[tuple[int, int]]]:
+    """Return the chunks (number, size) of each task: one, but a last one of less than 50 goes with its neighbour."""
+    tasks = [[(index, min(CHUNK, n - start))] for index, start in enumerate(range(0, n, CHUNK))]
+    if len(tasks) > 1 and tasks[-1][0][1] < MIN_TASK:
+        tasks[-2:] = [tasks[-2] + tasks[-1]]
+    return tasks
 
 
 def _run_chunks(
@@ -183,18 +198,11 @@ def _run_chunks(
     n_jobs: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> Array:
-    sizes = [min(CHUNK, n - start) for start in range(0, n, CHUNK)]
-    tasks = [(model, scheme, entropy, i, size) for i, size in enumerate(sizes)]
-    results: Any
-    if n_jobs == 1:
-        results = (_chunk(*task) for task in tasks)
-    else:
-        from joblib import Parallel, delayed
-
-        results = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_chunk)(*task) for task in tasks)
-    parts, done = [], 0
-    for part in results:
-        parts.append(part)
+    tasks = [(model, scheme, entropy, sizes) for sizes in tasks_of(n)]
+    parts: list[Any] = [None] * len(tasks)
+    done = 0
+    for index, part in run_tasks(_chunks, tasks, n_jobs, call="bootstrap"):
+        parts[index] = part
         done += len(part)
         if on_progress is not None:
             on_progress(done, n)

@@ -18,5 +18,9 @@ class FitError(RLScalingError):
     """The data are readable but the requested fit, forecast or interval cannot be computed."""
 
 
+class WorkersError(RLScalingError):
+    """Worker processes died, or cannot do the work; what was finished and written before is kept."""
+
+
 class RLScalingWarning(UserWarning):
     """Something was assumed or looks wrong; the result still stands, and says so in its notes."""

@@ -1,7 +1,8 @@
 """The ``rlscaling`` command.
 
 Exit codes: 0 answered; 2 the command line cannot be carried out as written; 3 data refused (in a batch the other runs
-are still answered); 4 with ``--require-identified`` when a ceiling is not known well enough; 130 interrupted.
+are still answered); 4 with ``--require-identified`` when a ceiling is not known well enough; 5 workers
+died; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .parser import build_parser
 
 __all__ = ["main"]
 
-USAGE, REFUSED, INTERRUPTED, CLOSED_PIPE = 2, 3, 130, 141
+USAGE, REFUSED, WORKERS, INTERRUPTED, CLOSED_PIPE = 2, 3, 5, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has already said what and why
         return int(stop.code or 0)
     _make_printable()
-    from rlscaling.errors import RLScalingError
+    from rlscaling.errors import RLScalingError, WorkersError
 
     from .inputs import UsageError
 
@@ -48,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_stdout()
         return CLOSED_PIPE
+    except WorkersError as error:
+        return _complain(str(error), WORKERS)
     except RLScalingError as error:
         return _complain(str(error), REFUSED)
     except OSError as error:

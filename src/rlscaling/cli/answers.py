@@ -1,119 +1,19 @@
-"""What the command says about one run: the fit and all that was asked of it, and the same as a JSON object."""
+"""What the command says about one run, as a JSON object."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rlscaling import __version__
-from rlscaling.bootstrapping import bootstrap
-from rlscaling.errors import FitError
-from rlscaling.forecast import DEFAULT_COMPUTE, CutoffSensitivity, compute_to_reach, cutoff_sensitivity, extrapolate
-from rlscaling.intervals import Bootstrap, Forecast, Reach
-from rlscaling.printing import unit_text
-from rlscaling.results import SigmoidFit, finite
-from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.answering import Answer, Progress, Refusal, Request, answer
+from rlscaling.forecast import CutoffSensitivity
+from rlscaling.results import finite
 
-from .inputs import Run, said
+__all__ = ["SCHEMA_VERSION", "Answer", "Progress", "Refusal", "Request", "answer", "document", "record"]
 
 SCHEMA_VERSION = 1
-Progress = Callable[[int, int], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What is asked of every run. ``budgets``: None no forecast, empty the default one."""
-
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    compute_unit: str | None = None
-    budgets: tuple[float, ...] | None = None
-    reach: tuple[float, ...] = ()
-    cutoffs: bool = False
-    scheme: str = "ar1"
-    forecast: str = "sigmoid"
-    n_resamples: int = 1000
-    confidence_level: float = 0.95
-    seed_sd: float = 0.015
-    seed: int = 0
-    n_jobs: int = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """The answer on one run; with fewer than 7 points ``bootstrap`` and ``forecast`` are None: no intervals."""
-
-    name: str
-    fit: SigmoidFit
-    bootstrap: Bootstrap | None = None
-    forecast: Forecast | None = None
-    budgets: tuple[float, ...] = ()
-    reach: tuple[Reach, ...] = ()
-    reach_asked: tuple[float, ...] = ()
-    cutoffs: CutoffSensitivity | None = None
-    told: tuple[str, ...] = ()  # what the reader said: it goes to stderr
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was done and assumed."""
-        return self.forecast.notes if self.forecast is not None else self.fit.notes
-
-
-@dataclasses.dataclass(frozen=True)
-class Refusal:
-    """A run that could not be answered, and why."""
-
-    name: str
-    error: str
-
-
-def answer(run: Run, request: Request, on_progress: Progress | None = None) -> Answer | Refusal:
-    """Return the answer on one run; the numbers depend on that run and the request alone."""
-    try:
-        return _answer(run, request, on_progress)
-    except Exception as error:
-        return Refusal(run.name, said(error))
-
-
-def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:
-    fit = run.fit(request.options, request.compute_unit)
-    told = () if run.source is None or isinstance(run.source, SigmoidFit) else run.source.notes
-    budgets = () if request.budgets is None else _budgets(fit, request.budgets)
-    cutoffs = cutoff_sensitivity(fit) if request.cutoffs else None
-    asked = Answer(run.name, fit, budgets=budgets, reach_asked=request.reach, cutoffs=cutoffs, told=told)
-    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
-        return asked
-    boot = bootstrap(
-        fit, scheme=request.scheme, n_resamples=request.n_resamples, confidence_level=request.confidence_level,
-        rng=request.seed, n_jobs=request.n_jobs, seed_sd=request.seed_sd, on_progress=on_progress,
-    )  # fmt: skip
-    return dataclasses.replace(
-        asked,
-        bootstrap=boot,
-        forecast=_forecast(fit, budgets, request, boot) if budgets else None,
-        reach=tuple(compute_to_reach(fit, pass_rate, bootstrap=boot) for pass_rate in request.reach),
-    )
-
-
-def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], request: Request, boot: Bootstrap) -> Forecast:
-    if request.forecast == "sigmoid":
-        return extrapolate(fit, budgets, bootstrap=boot)
-    found = extrapolate(fit, budgets, method=request.forecast, seed_sd=request.seed_sd, rng=request.seed)
-    return found.at_level(request.confidence_level)
-
-
-def _budgets(fit: SigmoidFit, given: tuple[float, ...]) -> tuple[float, ...]:
-    if given:
-        return given
-    if fit.compute_unit != "gpu-hours":
-        raise FitError(
-            f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give one with --to, "
-            f"e.g. --to {10 * fit.compute_range[1]:.1g}"
-        )
-    return (DEFAULT_COMPUTE,)
-
-
-# --- as JSON ------------------------------------------------------------------------------------------------
 
 
 def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:

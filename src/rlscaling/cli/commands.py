@@ -6,14 +6,18 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+from rlscaling.answering import over_runs
+from rlscaling.ledger import files_of
 from rlscaling.saved import save_fit
 
 from . import output
 from .answers import Answer, Refusal, Request, answer, document
 from .inputs import Run, UsageError, find_runs, fit_options
 from .pictures import PICTURES, save_picture
+from .table import known_ceilings, out_of, write_table
 
 REFUSED, NOT_IDENTIFIED = 3, 4
 
@@ -25,9 +29,13 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
         options=fit_options(args), compute_unit=args.compute_unit, budgets=budgets, reach=tuple(args.reach),
         cutoffs=args.cutoffs, scheme=args.scheme, forecast=args.forecast,
         n_resamples=args.resamples, confidence_level=args.confidence_level,
-        seed_sd=args.seed_sd, seed=args.seed, n_jobs=args.jobs,
+        seed_sd=args.seed_sd, seed=args.seed, n_jobs=args.n_jobs,
     )  # fmt: skip
     check_plot(args.plot, args.overwrite)
+    out = out_of(args)
+    if out is not None:
+        table = write_table(find_runs(args, leave_out=files_of(out)), request, args, out)
+        return _code(bool(table.refused), known_ceilings(table.verdicts), args.require_identified)
     runs = find_runs(args)
     targets = _save_targets(args.save, runs, args.overwrite)
     answers = _answer_all(runs, request)
@@ -44,12 +52,14 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
 
 
 def _answer_all(runs: Sequence[Run], request: Request) -> list[Answer | Refusal]:
-    with output.progress(len(runs), request.n_resamples) as bar:
-        answers = []
-        for run in runs:
-            answers.append(answer(run, request, bar.replicates(run.name)))
-            bar.run_done()
-    return answers
+    answers: dict[int, Answer | Refusal] = {}
+    with output.progress(len(runs), request.n_resamples) as bar, closing(
+        over_runs(answer, runs, request, bar.replicates)
+    ) as finished:  # fmt: skip
+        for some in finished:
+            answers |= dict(some)
+            bar.reached(len(answers), len(runs))
+    return [answers[index] for index in range(len(runs))]
 
 
 def _say(given: Answer | Refusal) -> None:
@@ -63,10 +73,14 @@ def _say(given: Answer | Refusal) -> None:
 
 
 def _exit_code(answers: Sequence[Answer | Refusal], require_identified: bool) -> int:
-    if any(isinstance(given, Refusal) for given in answers):
+    known = all(given.fit.verdict.tells_ceiling for given in answers if isinstance(given, Answer))
+    return _code(any(isinstance(given, Refusal) for given in answers), known, require_identified)
+
+
+def _code(refused: bool, known: bool, require_identified: bool) -> int:
+    if refused:
         return REFUSED
-    unknown = any(isinstance(given, Answer) and not given.fit.verdict.tells_ceiling for given in answers)
-    return NOT_IDENTIFIED if require_identified and unknown else 0
+    return 0 if known or not require_identified else NOT_IDENTIFIED
 
 
 # --- files to write: checked before the work, written after it ---------------------------------------------------

@@ -25,6 +25,7 @@ from .answers import Answer, Progress, Refusal, Request
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
 COLORS = {
     "identified": "bold green",
@@ -192,13 +193,16 @@ class Bar:
     def __init__(self, rich: RichProgress | None, n_runs: int) -> None:
         self.rich = rich
         self.runs = rich.add_task("runs", total=n_runs) if rich is not None and n_runs > 1 else None
-        self.task = rich.add_task("replicates", total=None) if rich is not None else None
+        self.task: TaskID | None = None
 
     def replicates(self, name: str) -> Progress | None:
         """Return the callback for the replicates of one run."""
-        rich, task = self.rich, self.task
-        if rich is None or task is None:
+        rich = self.rich
+        if rich is None:
             return None
+        if self.task is None:
+            self.task = rich.add_task(name, total=None)
+        task = self.task
         rich.update(task, description=name, completed=0)
         return lambda done, total: rich.update(task, completed=done, total=total)
 
@@ -206,6 +210,11 @@ class Bar:
         """Count one run."""
         if self.rich is not None and self.runs is not None:
             self.rich.advance(self.runs)
+
+    def reached(self, done: int, total: int) -> None:
+        """Say how many runs are done."""
+        if self.rich is not None and self.runs is not None:
+            self.rich.update(self.runs, completed=done, total=total)
 
 
 @contextmanager

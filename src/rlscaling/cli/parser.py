@@ -30,6 +30,7 @@ exit codes:
   2    the command line cannot be carried out as written
   3    data refused; in a batch the other runs are still answered
   4    with --require-identified: a verdict is neither identified nor approximate
+  5    workers died; with --out, what was finished is kept
 """
 DEMO_FIRST = "examples (after 'rlscaling demo', which writes the file):\n"
 FIT_EXAMPLES = f"""\
@@ -262,6 +263,8 @@ def add_reader_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_interval_options(group: argparse._ArgumentGroup) -> None:
+    from .table_options import add_workers
+
     group.add_argument(
         "--scheme", choices=SCHEMES, default="ar1",
         help="how replicates are drawn; of the bootstraps only ar1 keeps its level on real runs (default: ar1)",
@@ -280,10 +283,7 @@ def _add_interval_options(group: argparse._ArgumentGroup) -> None:
         help="spread of A between seeds of one recipe, for the new-run intervals (default: 0.015)",
     )  # fmt: skip
     add_seed(group)
-    group.add_argument(
-        "--jobs", metavar="N", type=_jobs, default=1,
-        help="workers, -1: all cores; the numbers do not depend on it (default: 1)",
-    )  # fmt: skip
+    add_workers(group)
 
 
 def add_seed(group: argparse._ActionsContainer) -> None:
@@ -295,6 +295,8 @@ def add_seed(group: argparse._ActionsContainer) -> None:
 
 
 def _add_output_options(group: argparse._ArgumentGroup) -> None:
+    from .table_options import add_table_options
+
     group.add_argument(
         "--reach", metavar="R", nargs="+", type=_number, default=[],
         help="also give the compute at which these pass rates are reached (default: none)",
@@ -307,7 +309,8 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--save", metavar="FILE", help="save the fit (.json); for several runs a folder (default: not saved)"
     )
-    group.add_argument("--overwrite", action="store_true", help="let --plot and --save replace files (default: no)")
+    add_table_options(group)
+    group.add_argument("--overwrite", action="store_true", help="let --plot, --save, --out replace files (default: no)")
     group.add_argument(
         "--require-identified", action="store_true",
         help="exit with 4 unless every verdict is identified or approximate (default: no)",
@@ -376,7 +379,3 @@ def count_from(least: int) -> Callable[[str], int]:
         return int(text)
 
     return count
-
-
-def _jobs(text: str) -> int:
-    return -1 if text == "-1" else count_from(1)(text)

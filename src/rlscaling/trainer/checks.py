@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 BASE_TASKS = ("hidden-sort", "sort", "addition", "modular")
 """Tasks by name; ``a+b`` trains on two at once."""
 
+TEXT_TASK = "text"
+"""The task of problems in files, read by a pretrained model."""
+
 MODULUS = 20
 HELD_OUT = 2048
 """Prompts of each task that are never trained on."""

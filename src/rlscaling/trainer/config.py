@@ -71,6 +71,7 @@ class TrainConfig:
     max_new_tokens: int = _field(0, "longest completion; 0 lets the task decide")
 
     # the model
+    model_path: str = _field("", "folder of a pretrained model (Llama, Qwen2, Qwen3); the sizes below are then its own")
     d_model: int = _field(32, "width")
     n_layers: int = _field(2, "layers")
     n_heads: int = _field(4, "query heads")

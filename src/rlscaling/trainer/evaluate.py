@@ -107,5 +107,6 @@ def mismatch(model: Decoder, rollouts: Sequence[Rollout], pad_id: int, config: T
     a cache and one pass over the whole sequence.
     """
     batch = collate([Group(0, rollouts[0].prompt, tuple(rollouts))], pad_id).to(config.device)
-    logp = token_logp(model, batch.prompt_ids, batch.tokens, batch.mask, temperature=config.temperature)
+    given = (batch.prompt_ids, batch.tokens, batch.mask, batch.prompt_length)
+    logp = token_logp(model, *given, temperature=config.temperature)
     return float((logp - batch.old_logp[batch.mask]).abs().mean())

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rlscaling.trainer.checks import HELD_OUT, MODULUS, answer_length, task_space
+from rlscaling.trainer.checks import HELD_OUT, MODULUS, TEXT_TASK, answer_length, task_space
 from rlscaling.trainer.config import TrainConfig
 from rlscaling.trainer.errors import TrainError
 
@@ -38,8 +38,8 @@ _OVERLONG_SHARE = 0.1
 class Prompt:
     """A question and what is needed to check its answer."""
 
-    ids: Ids  # (P,) token ids, padded on the left
-    answer: str  # digits; the shown ones only where one is hidden
+    ids: Ids  # (P,) token ids; where all are to be of one length, padded on the left by a token like any other
+    answer: str  # text, or digits; the shown ones only where one is hidden
     domain: str
     index: int  # number among the training prompts, or among the held-out ones
     hidden: bool = False  # one digit is not shown, so no completion is right with more than probability 0.1
@@ -64,15 +64,19 @@ class Task(Protocol):
     """What training and evaluation need to know about a task."""
 
     name: str
-    vocab: tuple[str, ...]
+    vocab_size: int
     pad_id: int
-    eos_id: int
-    prompt_length: int
+    stop_ids: Ids  # any of them ends a completion
+    prompt_length: int  # of the longest prompt
     max_new_tokens: int
     domains: tuple[str, ...]
     n_train: int
+    downstream: tuple[str, ...]  # those of the domains that are only evaluated
     think_end_id: int
     phrase: Ids
+    fingerprint: str  # differs between data or models whose runs cannot be one; empty where the settings say it all
+    notes: tuple[str, ...]  # what was left out of the data, and why
+    checks_failed: int  # answers whose check hung or crashed so far
 
     @property
     def ceilings(self) -> dict[str, float]:
@@ -107,12 +111,34 @@ def make_task(config: TrainConfig) -> Task:
     >>> spell(prompt.ids, task), prompt.answer
     ('1818=', '1188')
     """
+    if config.task == TEXT_TASK:
+        from rlscaling.trainer.text_tasks import TextTask
+
+        return TextTask(config)
     parts = [_PARTS[name](config) for name in config.domains]
     return parts[0] if len(parts) == 1 else _Both(parts)
 
 
+class _Toy:
+    """What the tasks of this module share: their tokens, and that nothing outside the settings enters them."""
+
+    vocab: tuple[str, ...] = VOCAB[: _PLUS + 1]
+    pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
+    stop_ids: Ids = (EOS,)
+    phrase: Ids = (_TIME_UP, _END_THINK)
+    downstream: tuple[str, ...] = ()
+    fingerprint = ""
+    notes: tuple[str, ...] = ()
+    checks_failed = 0
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocab)
+
+
 def spell(ids: Sequence[int], task: Task) -> str:
-    """Return tokens as text."""
+    """Return the tokens of a task of this module as text."""
+    assert isinstance(task, _Toy)
     return "".join(task.vocab[i] for i in ids)
 
 
@@ -122,16 +148,13 @@ def _digits(number: int | str, width: int = 0) -> Ids:
     return tuple(_DIGIT + int(c) for c in str(number).zfill(width))
 
 
-class _Part(ABC):
-    """What the tasks share: the split into training and held-out prompts, and plain scoring.
+class _Part(_Toy, ABC):
+    """What the single tasks share: the split into training and held-out prompts, and plain scoring.
 
     A subclass says what prompt belongs to a number below ``task_space``.
     """
 
     name = ""
-    vocab: tuple[str, ...] = VOCAB[: _PLUS + 1]
-    pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
-    phrase: Ids = (_TIME_UP, _END_THINK)
 
     def __init__(self, config: TrainConfig, prompt_length: int) -> None:
         self.domains: tuple[str, ...] = (self.name,)
@@ -336,11 +359,8 @@ class _Addition(_Part):
         return float(solution == (*_digits(prompt.answer), EOS))
 
 
-class _Both:
+class _Both(_Toy):
     """Two tasks at once: their training prompts alternate, and each is a domain with its own pass rate."""
-
-    pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
-    phrase = _Part.phrase
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self.parts = tuple(parts)

@@ -12,8 +12,8 @@ import functools
 import random
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -75,8 +75,10 @@ class Task(Protocol):
     think_end_id: int
     phrase: Ids
     fingerprint: str  # differs between data or models whose runs cannot be one; empty where the settings say it all
-    notes: tuple[str, ...]  # what was left out of the data, and why
-    checks_failed: int  # answers whose check hung or crashed so far
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the data, and why."""
 
     @property
     def ceilings(self) -> dict[str, float]:
@@ -93,6 +95,12 @@ class Task(Protocol):
 
     def score(self, prompt: Prompt, completion: Ids, u: float | None = None) -> Score:
         """Check a completion; ``u`` in [0, 1) draws what is hidden, None takes the mean over it (evaluation)."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return totals of the run so far: columns of every row, and part of a checkpoint."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state_dict``."""
 
 
 def true_ceiling(prompts: Sequence[Prompt]) -> float:
@@ -129,11 +137,16 @@ class _Toy:
     downstream: tuple[str, ...] = ()
     fingerprint = ""
     notes: tuple[str, ...] = ()
-    checks_failed = 0
 
     @property
     def vocab_size(self) -> int:
         return len(self.vocab)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        assert not state
 
 
 def spell(ids: Sequence[int], task: Task) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 SIZES: dict[str, Any] = {
     "vocab_size": 96,
@@ -35,7 +38,9 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def write_model(folder: Path, family: str = "qwen2", *, shard: str = "50GB", dtype: str = "float32", **changes: Any) -> Any:
+def write_model(
+    folder: Path, family: str = "qwen2", *, shard: str = "50GB", dtype: str = "float32", **changes: Any
+) -> Any:
     """Write a model of random weights as transformers does; return transformers' model, in evaluation mode."""
     import torch
     import transformers
@@ -56,3 +61,30 @@ def edit_config(folder: Path, **changes: Any) -> None:
     path = folder / "config.json"
     config = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+
+def word_problems() -> Any:
+    """The module of ``examples/word_problems.py``, which writes problems and a tiny model."""
+    found = importlib.util.spec_from_file_location("word_problems", EXAMPLES / "word_problems.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+SHORT: dict[str, Any] = {
+    "k": 4,
+    "threads": 1,
+    "prompt_template": "{problem}{think}",
+    "thinking_budget": 16,
+    "solution_tokens": 40,
+    "held_out_share": 0.1,
+    "prompts_per_step": 6,
+    "generations": 4,
+    "eval_prompts": 12,
+    "eval_samples": 2,
+    "eval_every": 4,
+    "lr": 5e-4,
+}
+"""Settings of runs on the word problems that take seconds."""

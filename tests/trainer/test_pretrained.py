@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import FAMILIES, LLAMA3, SIZES, edit_config, write_model
 
+from checkpoints import FAMILIES, LLAMA3, SIZES, edit_config, write_model
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.hf_config import read_architecture
 from rlscaling.trainer.model import Decoder, KVCache
@@ -122,7 +122,9 @@ def test_files_of_transformers_4_are_read(tmp_path: Path) -> None:
     """Before transformers 5 the rotary settings stood at the top of config.json."""
     theirs = write_model(tmp_path, "llama 3.1")
     old = {key: value for key, value in LLAMA3.items() if key != "rope_theta"}
-    edit_config(tmp_path, rope_parameters=None, rope_theta=LLAMA3["rope_theta"], rope_scaling=old, torch_dtype="float32")
+    edit_config(
+        tmp_path, rope_parameters=None, rope_theta=LLAMA3["rope_theta"], rope_scaling=old, torch_dtype="float32"
+    )
     ours, tokens = load_model(tmp_path, POSITIONS), tokens_of()
     with torch.no_grad():
         assert gap(ours.logits(ours(tokens)), theirs(tokens).logits) < TOLERANCE

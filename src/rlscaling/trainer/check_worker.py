@@ -32,10 +32,7 @@ def main() -> None:
 
 def _same(parse: Any, verify: Any, gold: str, given: list[str]) -> bool:
     wanted = parse(f"\\boxed{{{gold}}}", parsing_timeout=None)
-    for text in given:
-        if verify(wanted, parse(text, parsing_timeout=None), timeout_seconds=None):
-            return True
-    return False
+    return any(verify(wanted, parse(text, parsing_timeout=None), timeout_seconds=None) for text in given)
 
 
 def _die_after(seconds: float) -> None:

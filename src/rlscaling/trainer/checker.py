@@ -40,8 +40,7 @@ class Checker:
     def __init__(self, limit: float, worker: Path = WORKER) -> None:
         if importlib.util.find_spec("math_verify") is None:
             raise TrainError(
-                "checking mathematical answers needs math-verify, which is not installed: "
-                "pip install 'rlscaling[math]'"
+                "checking mathematical answers needs math-verify, which is not installed: pip install 'rlscaling[math]'"
             )
         self.limit, self.worker = limit, worker
         self._process: subprocess.Popen[str] | None = None

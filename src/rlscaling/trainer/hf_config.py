@@ -85,7 +85,9 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise TrainError(f"{path.parent} has no {path.name}, {what}; give a folder that save_pretrained wrote") from None
+        raise TrainError(
+            f"{path.parent} has no {path.name}, {what}; give a folder that save_pretrained wrote"
+        ) from None
     except (OSError, ValueError) as error:
         raise TrainError(f"{path} cannot be read as JSON ({error}); copy the model folder again") from None
     if not isinstance(found, dict):
@@ -146,14 +148,14 @@ def read_architecture(folder: str | Path) -> Architecture:
 
 def _family(config: Mapping[str, Any], path: Path) -> str:
     family, known = config.get("model_type"), ", ".join(FAMILIES)
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise TrainError(f"{path}: model_type {family!r} is not supported; take a dense model of {known}")
     names = config.get("architectures") or [FAMILIES[family]]
     if names != [FAMILIES[family]]:
         raise TrainError(
             f"{path}: the architecture {names!r} is not supported; a policy is a language model, {FAMILIES[family]}"
         )
-    return str(family)
+    return family
 
 
 def _refuse_unsupported(config: Mapping[str, Any], path: Path) -> None:
@@ -216,6 +218,6 @@ def _whole(config: Mapping[str, Any], name: str, path: Path) -> int:
 
 def _number(config: Mapping[str, Any], name: str, path: Path) -> float:
     value = config.get(name)
-    if type(value) not in (int, float) or not 0 < value < float("inf"):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
         raise TrainError(f"{path}: {name} is {value!r}, not a positive number; copy the file again")
     return float(value)

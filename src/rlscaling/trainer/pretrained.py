@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from rlscaling.trainer.errors import TrainError, needing
 from rlscaling.trainer.hf_config import Architecture, read_architecture, read_json
@@ -35,6 +36,17 @@ _DERIVED = re.compile(r"\.rotary_emb\.inv_freq$")  # old checkpoints hold it; it
 _SHOWN = 3
 
 
+class _NoInitialisation(TorchFunctionMode):
+    """Leave new weights as they are: drawing numbers that the files replace takes minutes for a large model."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Pass every call on but those that fill a tensor with random numbers."""
+        kwargs = kwargs or {}
+        if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
 def model_spec(found: Architecture, positions: int, *, head_dtype: str = "fp32", dtype: str = "fp32") -> ModelSpec:
     """Return the sizes of the decoder for sequences of up to ``positions`` tokens.
 
@@ -45,13 +57,13 @@ def model_spec(found: Architecture, positions: int, *, head_dtype: str = "fp32",
     """
     if positions > found.context:
         raise TrainError(
-            f"prompt and completion take up to {positions:,} tokens, and the model was made for {found.context:,}; lower "
-            "prompt_tokens, thinking_budget or solution_tokens"
+            f"prompt and completion take up to {positions:,} tokens, and the model was made for {found.context:,}; "
+            "lower prompt_tokens, thinking_budget or solution_tokens"
         )
     names = {f.name for f in dataclasses.fields(ModelSpec)} & {f.name for f in dataclasses.fields(Architecture)}
-    shared = {name: getattr(found, name) for name in names}
-    biased = {"qkv_bias": found.qkv_bias, "qk_norm": found.qk_norm}
-    return ModelSpec(**shared, **biased, max_positions=positions, head_dtype=head_dtype, dtype=dtype)
+    shared: dict[str, Any] = {name: getattr(found, name) for name in names}
+    shared |= {"qkv_bias": found.qkv_bias, "qk_norm": found.qk_norm}
+    return ModelSpec(**shared, max_positions=positions, head_dtype=head_dtype, dtype=dtype)
 
 
 def load_model(folder: str | Path, positions: int, *, head_dtype: str = "fp32", dtype: str = "fp32") -> Decoder:
@@ -73,7 +85,7 @@ def load_model(folder: str | Path, positions: int, *, head_dtype: str = "fp32", 
     """
     folder = Path(folder)
     spec = model_spec(read_architecture(folder), positions, head_dtype=head_dtype, dtype=dtype)
-    with torch.device("meta"):  # sizes only: the weights come from the files
+    with torch.device("meta"), _NoInitialisation():  # sizes only: the weights come from the files
         model = Decoder(spec)
     files = weight_files(folder)
     own = {hf_name(name): tuple(weight.shape) for name, weight in model.named_parameters()}
@@ -125,8 +137,8 @@ def weight_files(folder: Path) -> list[str]:
     pickled = sorted(path.name for path in folder.glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt"))
     if pickled:
         raise TrainError(
-            f"{folder} has its weights in {pickled[0]}, which only unpickling could read, and a pickle can run any code; "
-            "convert it where you trust it: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW)"
+            f"{folder} has its weights in {pickled[0]}, which only unpickling could read, and a pickle can run any "
+            "code; convert it where you trust it: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW)"
         )
     raise TrainError(f"{folder} has no {ONE_FILE} and no {INDEX}; give a folder that save_pretrained wrote")
 
@@ -202,9 +214,7 @@ def check_target(folder: str | Path) -> None:
         raise TrainError(f"{folder} exists and is not empty: it was left as it is; save the model to another folder")
 
 
-def save_model(
-    model: Decoder, source: str | Path, folder: str | Path, *, shard_bytes: int = SHARD_BYTES
-) -> list[Path]:
+def save_model(model: Decoder, source: str | Path, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> list[Path]:
     """Write the decoder in the layout that it was read from; transformers and this package load it again.
 
     Parameters

@@ -47,7 +47,9 @@ def check_save(config: TrainConfig, folder: str | Path | None) -> None:
     if folder is None:
         return
     if not config.model_path:
-        raise TrainError(f"save_model={str(folder)!r} without model_path: only a pretrained model has a layout to save in")
+        raise TrainError(
+            f"save_model={str(folder)!r} without model_path: only a pretrained model has a layout to save in"
+        )
     check_target(folder)
 
 

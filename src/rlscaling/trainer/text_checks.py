@@ -60,8 +60,8 @@ def check_text(config: TrainConfig) -> None:
         for name in ("data", "downstream", "model_path"):
             if getattr(config, name):
                 raise TrainError(
-                    f"{name}={getattr(config, name)!r} with task={config.task!r}, which makes its own problems and model; "
-                    f"take task={TEXT_TASK!r} or leave it out"
+                    f"{name}={getattr(config, name)!r} with task={config.task!r}, which makes its own problems and "
+                    f"model; take task={TEXT_TASK!r} or leave it out"
                 )
         return
     for name, what in (("data", "problems to train on: data=problems.jsonl"), ("model_path", "a pretrained model")):

@@ -71,11 +71,11 @@ def parse_sources(text: str, option: str) -> dict[str, Path]:
 
 
 def place_of(problem: str) -> float:
-    """Return where the text of a problem falls in [0, 1), by SHA-256; spaces count once.
+    r"""Return where the text of a problem falls in [0, 1), by SHA-256; spaces count once.
 
     Examples
     --------
-    >>> place_of("What is 1 + 1?") == place_of(" What is  1 + 1?\\n")
+    >>> place_of("What is 1 + 1?") == place_of(" What is  1 + 1?\n")
     True
     """
     text = _SPACES.sub(" ", unicodedata.normalize("NFC", problem)).strip()
@@ -134,13 +134,17 @@ def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                     raise TrainError(_lacking(str(path), name, there))
             table = file.read([name for name in ("problem", "answer", "solution") if name in there])
     except (pa.ArrowException, OSError) as error:
-        raise TrainError(f"{path} is not a readable Parquet file ({str(error).splitlines()[0]}); copy it again") from None
+        raise TrainError(
+            f"{path} is not a readable Parquet file ({str(error).splitlines()[0]}); copy it again"
+        ) from None
     for number, row in enumerate(table.to_pylist(), start=1):
         yield f"{path}, row {number}", row
 
 
 def _lacking(where: str, name: str, there: list[str]) -> str:
-    return f"{where} has no {name!r}, only {', '.join(sorted(there)[:10]) or 'nothing'}; rename the column that holds it"
+    return (
+        f"{where} has no {name!r}, only {', '.join(sorted(there)[:10]) or 'nothing'}; rename the column that holds it"
+    )
 
 
 def _problem(row: Mapping[str, Any], where: str) -> Problem:

@@ -15,7 +15,7 @@ from rlscaling.trainer.checker import Checker
 from rlscaling.trainer.checks import TEXT_TASK
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.hf_config import read_architecture
-from rlscaling.trainer.tasks import Ids, Prompt, Score
+from rlscaling.trainer.prompts import Ids, Prompt, Score
 from rlscaling.trainer.text_data import Domains, Problem, parse_sources, read_domains
 from rlscaling.trainer.tokens import TextTokenizer
 
@@ -131,11 +131,12 @@ class TextTask:
         template = config.prompt_template or (THINKING_TEMPLATE if config.thinks else ANSWERING_TEMPLATE)
         before, after = template.replace("{think}", config.think_start if config.thinks else "").split("{problem}")
         encoded = self.tokenizer.encode_prompts([f"{before}{problem.text}{after}" for problem in problems])
+        plan = Prompt((), "", domain, 0, length=config.max_new_tokens, fixed=False, thinks=config.thinks)
         found = [
-            (problem, Prompt(ids, problem.answer, domain, 0, length=config.max_new_tokens, fixed=False, thinks=config.thinks))
+            (problem, dataclasses.replace(plan, ids=ids, answer=problem.answer))
             for problem, ids in zip(problems, encoded, strict=True)
             if len(ids) <= config.prompt_tokens
-        ]  # fmt: skip
+        ]
         if len(found) < len(problems):
             self._notes.append(
                 f"{domain}: {len(problems) - len(found):,} of {len(problems):,} problems are longer than prompt_tokens="
@@ -161,8 +162,8 @@ class TextTask:
         batch = config.prompts_per_step * (max(1, config.k) if config.schedule == "ppo-off-policy" else 1)
         if self.n_train < batch:
             raise TrainError(
-                f"{self.n_train:,} problems are left to train on, less than one batch of {batch}; add problems, or lower "
-                "prompts_per_step or held_out_share"
+                f"{self.n_train:,} problems are left to train on, less than one batch of {batch}; add problems, or "
+                "lower prompts_per_step or held_out_share"
             )
         self._examples = self._demonstrations()
 
@@ -175,8 +176,8 @@ class TextTask:
             return []
         if not solutions:
             raise TrainError(
-                f"warmup_steps={config.warmup_steps}: the data have no solution to imitate; add a column 'solution', or "
-                "leave the warm-up out"
+                f"warmup_steps={config.warmup_steps}: the data have no solution to imitate; add a column 'solution', "
+                "or leave the warm-up out"
             )
         end = f"\n{config.think_end}" if config.thinks else ""
         found = []

@@ -68,8 +68,8 @@ class TextTokenizer:
         found = tuple(sorted({token for token in ids if type(token) is int}))
         if not found:
             raise TrainError(
-                f"{folder} does not say which token ends a text (eos_token_id in config.json or generation_config.json, "
-                "eos_token in tokenizer_config.json); without it no completion would end"
+                f"{folder} does not say which token ends a text (eos_token_id in config.json or generation_config.json"
+                ", eos_token in tokenizer_config.json); without it no completion would end"
             )
         if found[-1] >= vocab_size or found[0] < 0:
             raise TrainError(f"{folder}: eos_token_id {found} lies outside the {vocab_size:,} tokens of the embedding")

@@ -41,7 +41,13 @@ def test_find_answer(text: str, answer: Answer | None) -> None:
 
 
 def test_delimiters_around_an_answer() -> None:
-    assert [bare(text) for text in ("$$x$$", r"\(x\)", r"\[ x \]", "$x$ and $y$", "$")] == ["x", "x", "x", "$x$ and $y$", "$"]
+    assert [bare(text) for text in ("$$x$$", r"\(x\)", r"\[ x \]", "$x$ and $y$", "$")] == [
+        "x",
+        "x",
+        "x",
+        "$x$ and $y$",
+        "$",
+    ]
     assert last_boxed("nothing") is None
     assert find_answer("9" * 5000) == Answer("9" * 1000)
 

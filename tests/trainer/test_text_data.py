@@ -52,7 +52,9 @@ def test_repeated_problems_with_other_answers_and_spaces(tmp_path: Path) -> None
     for order in (rows, rows[::-1]):
         found = read_domains({"m": write(tmp_path / "a.jsonl", order)}, {})
         assert {problem.text: problem.answer for problem in found.problems["m"]} == {"1+1?": "2", "2+2?": "4.0"}
-        assert found.notes == ("m: 1 repeated problems, 1 of them with another answer were left out; each is kept once",)
+        assert found.notes == (
+            "m: 1 repeated problems, 1 of them with another answer were left out; each is kept once",
+        )
 
 
 def test_downstream_problems_are_never_trained_on(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn")
 THINGS = ("apples", "books", "coins", "marbles", "pens")
 STORIES = (
     ("{name} has {a} {things} and gets {b} more.", 1),
-    ("{name} has {a} {things} and gives {b} away.", -1),
+    ("{name} has {a} {things} and gives {b} of them away.", -1),
 )
 END, THINK, END_THINK = "<|endoftext|>", "<think>", "</think>"
 

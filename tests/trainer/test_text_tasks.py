@@ -63,7 +63,8 @@ def test_prompts_and_their_split(folder: Path) -> None:
     assert {text.removesuffix("<think>") for text in shown + own} < texts - harder
     assert task.domains == ("words", "harder")
     assert task.downstream == ("harder",)
-    assert task.prompt_length == max(len(task.train_prompt(i).ids) for i in range(task.n_train))
+    everything = [*held_out, *(task.train_prompt(i) for i in range(task.n_train))]
+    assert task.prompt_length == max(len(prompt.ids) for prompt in everything)
     assert len({len(task.train_prompt(i).ids) for i in range(task.n_train)}) > 1, "lengths differ"
     assert f"words: {len(rows) - len(texts):,} repeated problems were left out; each is kept once" in task.notes
     assert any("no supervised warm-up" in note and "have a solution" in note for note in task.notes)
@@ -306,7 +307,10 @@ def test_a_resumed_run_is_the_run_that_nothing_interrupted(folder: Path, tmp_pat
         train(again, tmp_path / "cut", resume=True)
 
 
-@pytest.mark.parametrize("recipe", ["gspo", "dapo", "loo-lp"])
+@pytest.mark.parametrize(
+    "recipe",
+    [pytest.param("gspo", marks=pytest.mark.slow), pytest.param("dapo", marks=pytest.mark.slow), "loo-lp"],
+)
 def test_other_recipes_train_on_text(recipe: str, folder: Path) -> None:
     changes: dict[str, Any] = {"k": 1} if recipe == "dapo" else {}
     config = config_of(folder, recipe=recipe, steps=2, warmup_steps=100, warmup_lr=5e-3, eval_every=2, **changes)

@@ -141,7 +141,7 @@ class Run:
             "task": self.task.name,
             "ceilings": self.task.ceilings,
             "downstream": list(self.task.downstream),
-            "notes": list(self.task.notes),
+            "data_notes": list(self.task.notes),
             "first_epoch_end": -(-self.task.n_train // config.prompts_per_step),
             "config_hash": self.identity,
             "config": to_dict(config),

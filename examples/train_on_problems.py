@@ -17,15 +17,15 @@ from rlscaling.trainer import make_config, train
 OUT = Path("runs-problems")
 SETTINGS = {
     "thinking_budget": 16, "solution_tokens": 40, "prompt_template": "{problem}{think}", "held_out_share": 0.1,
-    "warmup_steps": 140, "warmup_lr": 3e-3, "lr": 3e-4, "lr_warmup": 5, "k": 4, "generations": 8,
-    "eval_every": 6, "eval_prompts": 60, "eval_samples": 4, "threads": 1,
+    "warmup_steps": 170, "warmup_lr": 3e-3, "lr": 3e-4, "lr_warmup": 5, "k": 4, "generations": 8,
+    "eval_every": 8, "eval_prompts": 80, "eval_samples": 4, "threads": 1,
 }  # fmt: skip
 
 shutil.rmtree(OUT, ignore_errors=True)
 write_all(OUT, 1000)
 config = make_config(
     "scalerl",
-    steps=36,
+    steps=48,
     model_path=str(OUT / "tiny-qwen2"),
     data=f"words={OUT / 'train.jsonl'}",
     downstream=f"harder={OUT / 'harder.jsonl'}",
@@ -38,5 +38,5 @@ for domain in ("words", "harder"):
     trace = read_trace(result.trace_path, domain=domain)
     print(f"{domain}: {trace.pass_rate[0]:.3f} -> {trace.pass_rate[-1]:.3f}")
     print(fit_trace(trace, min_compute=0))  # the first word says whether so short a run can tell the ceiling
-assert result.pass_rates[36] > result.pass_rates[0], "nothing was learnt"
+assert result.pass_rates[48] > result.pass_rates[0] + 0.05, "nothing was learnt"
 assert (OUT / "trained" / "model.safetensors").is_file()

@@ -54,7 +54,9 @@ def evaluate(
     """
     window = config.interrupt_window if config.length_control == "interruption" else None
     n, temperature = config.eval_samples, config.temperature
-    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window)
+    # a pretrained model's keys and values fit for as many completions as training has at once
+    rows = {"max_rows": config.rollouts_per_step} if config.is_text else {}
+    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window, **rows)
     gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
     by_domain: dict[str, list[Rollout]] = {domain: [] for domain in task.domains}
     for rollout in rollouts:

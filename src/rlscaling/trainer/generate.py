@@ -316,6 +316,7 @@ def generate_all(
     temperature: float = 1.0,
     window: tuple[int, int] | None = None,
     version: int = 0,
+    max_rows: int = MAX_EVALUATION_ROWS,
 ) -> list[Rollout]:
     """Return ``n`` completions of each prompt for an evaluation: prompt after prompt, scored exactly.
 
@@ -335,6 +336,8 @@ def generate_all(
         As in ``Sampling``.
     version
         Noted at every token.
+    max_rows
+        Completions at once.
 
     Returns
     -------
@@ -343,7 +346,7 @@ def generate_all(
     """
     key = rng.key_of(seed, rng.EVALUATION)
     generator = Generator(task, Sampling(key, n, temperature, window, exact_score=True))
-    at_once = max(1, MAX_EVALUATION_ROWS // n)
+    at_once = max(1, max_rows // n)
     rollouts = []
     for first in range(0, len(prompts), at_once):
         part = prompts[first : first + at_once]

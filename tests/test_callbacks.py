@@ -202,3 +202,52 @@ def test_the_callback_passes_events_on(tmp_path: Path) -> None:
     callback.on_train_end(args, state, None)
     assert read_trace(tmp_path / "trace.jsonl").pass_rate.tolist() == [0.1, 0.3]
     assert [row["kind"] for row in read_jsonl(tmp_path / "trace.jsonl")[1]] == ["eval", "train", "eval", "train"]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_real_run_of_trl(tmp_path: Path) -> None:
+    """TRL's GRPOTrainer on a tiny Qwen2 with the options of a recipe: the trace is its evaluations."""
+    trl = pytest.importorskip("trl")
+    datasets = pytest.importorskip("datasets")
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    from rlscaling.trainer.export import export_recipe
+
+    words = ["<end>", *"0123456789", "+", "="]
+    plain = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<end>"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<end>", pad_token="<end>")
+    torch.manual_seed(0)
+    model = transformers.Qwen2ForCausalLM(
+        transformers.Qwen2Config(
+            vocab_size=len(words), hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+            num_key_value_heads=1, max_position_embeddings=32, eos_token_id=0, pad_token_id=0, bos_token_id=None,
+        )
+    )  # fmt: skip
+    data = datasets.Dataset.from_list([{"prompt": f"{i} + 1 =", "answer": str(i + 1)} for i in range(8)])
+
+    def right(completions: list[str], answer: list[str], **_: Any) -> list[float]:
+        return [float(text.split()[:1] == [want]) for text, want in zip(completions, answer, strict=True)]
+
+    small = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 2,
+             "num_generations": 4, "num_generations_eval": 2, "max_completion_length": 2, "eval_steps": 2,
+             "per_device_eval_batch_size": 4}  # fmt: skip
+    options = {**export_recipe("scalerl", "trl").options, **small, "cast_lm_head_to_fp32": False}
+    arguments = trl.GRPOConfig(
+        output_dir=str(tmp_path), max_steps=4, use_cpu=True, bf16=False, report_to=[], disable_tqdm=True,
+        save_strategy="no", eval_on_start=True, logging_steps=1, **options,
+    )  # fmt: skip
+    trainer = trl.GRPOTrainer(
+        model, right, args=arguments, train_dataset=data, eval_dataset=data, processing_class=tokenizer,
+        callbacks=[trace_callback(tmp_path / "trace.jsonl", metric="eval_reward", n_gpus=4, n_prompts=8)],
+    )  # fmt: skip
+    trainer.train()
+    trace = read_trace(tmp_path / "trace.jsonl")
+    assert trace.columns["step"].tolist() == [0, 2, 4]
+    assert trace.pass_rate.tolist() == [row["eval_reward"] for row in trainer.state.log_history if "eval_reward" in row]
+    assert (trace.compute[1:] > trace.compute[:-1]).all()
+    rows = [row for row in read_jsonl(tmp_path / "trace.jsonl")[1] if row["kind"] == "train"]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert {"loss", "reward_mean", "mean_length", "truncation_rate"} <= set(rows[0])

@@ -79,7 +79,7 @@ def test_readme_python_examples_run(tmp_path: Path) -> None:
     run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *examples]), tmp_path)
 
 
-@pytest.mark.parametrize("page", ["comparing", "logs", "planning", "scale"])
+@pytest.mark.parametrize("page", ["comparing", "logs", "planning", "real-models", "scale"])
 def test_python_examples_of_a_guide_run(page: str, tmp_path: Path) -> None:
     text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     examples = blocks(re.sub(r"^ +(?=```)", "", text, flags=re.MULTILINE), "python")  # those in lists too

@@ -62,6 +62,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "pool_left": ("prompts", "Training prompts that the curriculum still draws from."),
     "train_pass_rate": ("fraction", "Share of right answers among the step's completions, before filters."),
     "interruption_rate": ("fraction", "Share of the step's completions whose thinking was ended by force."),
+    "checks_failed": ("answers", "Answers so far whose check hung or crashed; they count as wrong."),
     "epoch": ("epochs", "Passes over the training prompts begun before the current one."),
     "seconds_generate": ("s", "Measured time spent generating so far."),
     "seconds_train": ("s", "Measured time spent on updates so far."),

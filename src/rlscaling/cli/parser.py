@@ -15,7 +15,7 @@ SCALES = ("auto", "fraction", "percent", "pm1", "reward")
 SCHEMES = ("ar1", "residual", "pairs", "block", "binomial", "posterior")
 FORECASTS = ("sigmoid", "auto")
 METHODS = ("varpro", "paper-grid")
-OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] ", "kernels": ""}
+OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] ", "kernels": "", "export-recipe": "NAME "}
 """What a command is given before its options, where that is not one or more paths."""
 
 ABOUT = """\
@@ -78,6 +78,7 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
     from .compare_options import add_compare, add_loo
+    from .export_options import add_export
     from .log_options import add_doctor, add_ingest
     from .plan_options import add_planning
     from .report_options import add_report
@@ -102,6 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_ingest(commands)
     add_doctor(commands)
     _add_training(commands)
+    add_export(commands)
     kernels = subcommand(
         commands, "kernels", "show which kernels the trainer uses here, and why", KERNELS_EXAMPLES, _run_kernels
     )

@@ -38,6 +38,7 @@ class Summary:
             "seed": config.seed,
             "steps": result.steps,
             "stopped": result.stopped,
+            "notes": list(result.notes),
             "pass_rate": {str(step): rates[step] for step in (min(rates), max(rates))},
             "fits": [
                 record(given, REQUEST) | {"ceiling": ceiling}
@@ -92,6 +93,8 @@ def _ceiling(trace: Trace) -> float | None:
 def _tell(summary: Summary) -> None:
     printer, folder = Printer(sys.stdout), summary.trained.job.folder
     printer.line(str(summary.trained))
+    for note in summary.trained.result.notes:
+        printer.line(f"  {note}")
     for given, ceiling in zip(summary.answers, summary.ceilings, strict=True):
         if isinstance(given, Answer):
             printer.answer(given, REQUEST)

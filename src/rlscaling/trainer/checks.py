@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 BASE_TASKS = ("hidden-sort", "sort", "addition", "modular")
 """Tasks by name; ``a+b`` trains on two at once."""
 
+TEXT_TASK = "text"
+"""The task of problems in files, read by a pretrained model."""
+
 MODULUS = 20
 HELD_OUT = 2048
 """Prompts of each task that are never trained on."""
@@ -32,7 +35,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 _POSITIVE = [
     "threads",
-    "n_train_prompts",
     "n_digits",
     "d_model",
     "n_layers",
@@ -51,10 +53,14 @@ _POSITIVE = [
     "eval_every",
     "eval_prompts",
     "eval_samples",
+    "held_out_share",
+    "prompt_tokens",
+    "solution_tokens",
+    "check_timeout",
     "clock_generators",
     "clock_trainers",
 ]
-_FRACTIONS = ("hidden_share", "npr_threshold", "adam_beta1", "adam_beta2")
+_FRACTIONS = ("held_out_share", "hidden_share", "npr_threshold", "adam_beta1", "adam_beta2")
 
 
 def check_fields(config: TrainConfig) -> None:
@@ -88,11 +94,15 @@ def _check_field(name: str, field: dataclasses.Field[Any], value: Any) -> None:
 def check_task(config: TrainConfig) -> None:
     """Check that there is such a task and that it has prompts enough."""
     names = config.domains
+    if not config.n_train_prompts:
+        raise TrainError("n_train_prompts=0 leaves nothing to do; its default is 6400")
     for name in names:
         if name not in BASE_TASKS:
             near = nearest(name, BASE_TASKS)
             known = ", ".join(BASE_TASKS)
-            raise TrainError(f"task={config.task!r} is unknown{near}; choose one of {known}, or two joined by +")
+            raise TrainError(
+                f"task={config.task!r} is unknown{near}; choose one of {known}, two joined by +, or {TEXT_TASK}"
+            )
     if len(names) > 2 or len(set(names)) < len(names):
         raise TrainError(f"task={config.task!r}: join two different tasks, such as sort+modular")
     if config.thinks and "addition" not in names:
@@ -132,6 +142,8 @@ def check_combinations(config: TrainConfig) -> None:
 
 
 def _check_model(config: TrainConfig) -> None:
+    if config.model_path:  # the sizes are those of its config.json, which has been checked
+        return
     if config.d_model % config.n_heads or (config.d_model // config.n_heads) % 2:
         raise TrainError(
             f"d_model={config.d_model} with n_heads={config.n_heads}: a head needs an even whole width; "
@@ -158,7 +170,7 @@ def _check_batch(config: TrainConfig) -> None:
     if config.generations < 2 and config.advantage_norm != "none":
         raise TrainError("generations=1 leaves no group to compare a completion with; take at least 2")
     batch = config.prompts_per_step * (max(1, config.k) if config.schedule == "ppo-off-policy" else 1)
-    if config.n_train_prompts < batch:
+    if config.n_train_prompts < batch and not (config.is_text and config.n_train_prompts == 0):
         raise TrainError(
             f"n_train_prompts={config.n_train_prompts} is less than one batch of {batch} prompts; "
             "raise it, or lower prompts_per_step"
@@ -180,14 +192,10 @@ def _check_batch(config: TrainConfig) -> None:
         )
 
 
-def _check_length(config: TrainConfig) -> None:
-    control, budget = config.length_control, config.thinking_budget
-    if control != "none" and not config.thinks:
-        raise TrainError(
-            f"length_control={control!r} without a thinking budget: nothing can be too long; set thinking_budget "
-            "(with task='addition') or length_control='none'"
-        )
-    for name in config.domains:
+def _check_room(config: TrainConfig) -> None:
+    """Check that thinking and answer fit."""
+    budget = config.thinking_budget
+    for name in () if config.is_text else config.domains:
         answer = answer_length(name, config.n_digits)
         if config.max_new_tokens < answer:
             raise TrainError(
@@ -195,17 +203,27 @@ def _check_length(config: TrainConfig) -> None:
                 "leave it at 0 to let the task decide"
             )
     if config.thinks:
-        needed = config.n_digits + SOLUTION_EXTRA + PHRASE_LENGTH
-        if budget < 2 * config.n_digits:
+        if budget < 2 * config.n_digits and not config.is_text:
             raise TrainError(
                 f"thinking_budget={budget} is too short for {config.n_digits} digits; take at least "
                 f"{2 * config.n_digits}"
             )
+        needed = 1 if config.is_text else config.n_digits + SOLUTION_EXTRA + PHRASE_LENGTH
         if config.max_new_tokens < budget + needed:
             raise TrainError(
                 f"max_new_tokens={config.max_new_tokens} leaves no room for the solution after "
                 f"thinking_budget={budget}; take at least {budget + needed}"
             )
+
+
+def _check_length(config: TrainConfig) -> None:
+    control, budget = config.length_control, config.thinking_budget
+    if control != "none" and not config.thinks:
+        raise TrainError(
+            f"length_control={control!r} without a thinking budget: nothing can be too long; set thinking_budget "
+            "(with task='addition' or text) or length_control='none'"
+        )
+    _check_room(config)
     if control == "interruption":
         low, high = config.interrupt_window
         if not 0 < low <= high <= budget:

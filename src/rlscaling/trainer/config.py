@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlscaling.trainer.checks import (
     BASE_TASKS,
     PHRASE_LENGTH,
     SOLUTION_EXTRA,
+    TEXT_TASK,
     answer_length,
     check_combinations,
     check_fields,
@@ -24,6 +25,8 @@ from rlscaling.trainer.checks import (
 )
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.recipes import DEFAULT_SOURCES, RECIPES, Recipe
+from rlscaling.trainer.text_checks import TIME_UP, check_text, with_pretrained
+from rlscaling.trainer.text_data import parse_sources
 
 __all__ = [
     "RECIPES",
@@ -42,6 +45,13 @@ _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "addition, thinking": {"n_digits": 2, "warmup_steps": 300, "warmup_lr": 3e-3, "rope_theta": 1e4},
     "modular": {"warmup_steps": 100, "warmup_lr": 3e-3},
     "sort+modular": {"warmup_steps": 75},
+    "text": {
+        "n_train_prompts": 0,
+        "thinking_budget": 1024,
+        "lr": 5e-7,  # [ScaleRL, A.3]
+        "warmup_steps": 0,
+        "eval_prompts": 1000,  # [ScaleRL, 2.1]
+    },
 }
 """Fields whose default depends on the task: as hard as the small model bears, warmed up until it is right at times."""
 
@@ -63,14 +73,27 @@ class TrainConfig:
     checkpoint_every: int = _field(100, "steps between checkpoints; 0 writes none")
 
     # the task
-    task: str = _field("hidden-sort", f"{', '.join(BASE_TASKS)}, or two of them joined by +")
-    n_train_prompts: int = _field(6400, "training prompts; an epoch visits each once")
+    task: str = _field("hidden-sort", f"{', '.join(BASE_TASKS)}, two of them joined by +; text: the problems of data")
+    n_train_prompts: int = _field(6400, "training prompts; an epoch visits each once (text: 0 takes all)")
     n_digits: int = _field(5, "digits to sort, or of each number to add")
     hidden_share: float = _field(0.4, "share of hidden-sort prompts in which one digit is hidden")
-    thinking_budget: int = _field(0, "tokens an addition may think; 0 answers at once")
+    thinking_budget: int = _field(0, "tokens an addition or text may think; 0 answers at once")
     max_new_tokens: int = _field(0, "longest completion; 0 lets the task decide")
 
+    # problems from files (task text)
+    data: str = _field("", "files of problems (.jsonl, .parquet), each a domain: math=a.jsonl,b.parquet")
+    downstream: str = _field("", "files of problems that are only evaluated, named as in data")
+    held_out_share: float = _field(0.05, "share of the problems that is never trained on, chosen by their text alone")
+    prompt_tokens: int = _field(1024, "longest prompt; longer ones are left out, and counted")
+    solution_tokens: int = _field(256, "longest solution after the thinking")
+    prompt_template: str = _field("", "text with {problem} and {think}, or @FILE; empty: our own")
+    think_start: str = _field("<think>", "marker that begins thinking: {think} of the template")
+    think_end: str = _field("</think>", "marker that ends thinking")
+    time_up: str = _field(TIME_UP, "what a forced interruption says before the marker that ends thinking")
+    check_timeout: float = _field(5.0, "seconds that comparing two answers may take; then the answer is wrong")
+
     # the model
+    model_path: str = _field("", "folder of a pretrained model (Llama, Qwen2, Qwen3); the sizes below are then its own")
     d_model: int = _field(32, "width")
     n_layers: int = _field(2, "layers")
     n_heads: int = _field(4, "query heads")
@@ -132,8 +155,13 @@ class TrainConfig:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Names of the tasks trained on."""
-        return tuple(self.task.split("+"))
+        """Names of the tasks or data sets trained on."""
+        return tuple(parse_sources(self.data, "data")) if self.is_text else tuple(self.task.split("+"))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the problems come from files."""
+        return self.task == TEXT_TASK
 
     @property
     def thinks(self) -> bool:
@@ -186,10 +214,11 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
             raise TrainError(
                 f"there is no field {name!r}{nearest(name, _FIELDS)}; `python -m rlscaling.trainer --help` lists them"
             )
-    task = str(overrides.get("task", _FIELDS["task"].default)) + (
-        ", thinking" if overrides.get("thinking_budget") else ""
-    )
-    fields = {**RECIPES[recipe].fields, **_TASK_DEFAULTS.get(task, {}), **overrides}
+    overrides = with_pretrained(overrides)
+    task = str(overrides.get("task", _FIELDS["task"].default))
+    thinks = bool(overrides.get("thinking_budget")) and task != TEXT_TASK
+    defaults = _TASK_DEFAULTS.get(task + ", thinking" * thinks, {})
+    fields = {**RECIPES[recipe].fields, **defaults, **overrides}
     if not fields.get("thinking_budget") and "length_control" not in overrides:
         fields["length_control"] = "none"
     return _checked(TrainConfig(recipe=recipe, **fields))
@@ -227,9 +256,20 @@ def from_dict(fields: Mapping[str, Any]) -> TrainConfig:
     return _checked(TrainConfig(**values))
 
 
-def config_hash(config: TrainConfig) -> str:
-    """Return 16 hexadecimal digits that differ when two runs cannot be one: all but steps and checkpoints counts."""
-    fields = {k: v for k, v in to_dict(config).items() if k not in ("steps", "checkpoint_every")}
+def config_hash(config: TrainConfig, sources: Sequence[str] = ()) -> str:
+    """Return 16 hexadecimal digits that differ when two runs cannot be one: all but steps and checkpoints counts.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    sources
+        What the files of data and model hold: where these lie does not matter.
+    """
+    free = ("steps", "checkpoint_every", *(("data", "downstream", "model_path") if any(sources) else ()))
+    fields: dict[str, Any] = {k: v for k, v in to_dict(config).items() if k not in free}
+    if any(sources):
+        fields["sources"] = list(sources)
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -256,17 +296,27 @@ def recipe_table(recipes: Iterable[str] = RECIPES, *, every: bool = False) -> li
 
 def _checked(config: TrainConfig) -> TrainConfig:
     check_fields(config)
-    check_task(config)
+    check_text(config)
+    if not config.is_text:
+        check_task(config)
     config = _resolved(config)
     check_combinations(config)
     return config
 
 
+def _longest(config: TrainConfig) -> int:
+    """Return the length that the longest completion needs."""
+    if config.is_text:
+        return config.thinking_budget + config.solution_tokens
+    longest = max(answer_length(name, config.n_digits) for name in config.domains)
+    if config.thinks:
+        longest = max(longest, config.thinking_budget + PHRASE_LENGTH + config.n_digits + SOLUTION_EXTRA)
+    return longest
+
+
 def _resolved(config: TrainConfig) -> TrainConfig:
     """Fill in what 0 leaves to the task."""
-    longest = config.max_new_tokens or max(answer_length(name, config.n_digits) for name in config.domains)
-    if config.thinks and not config.max_new_tokens:
-        longest = max(longest, config.thinking_budget + PHRASE_LENGTH + config.n_digits + SOLUTION_EXTRA)
+    longest = config.max_new_tokens or _longest(config)
     changes: dict[str, Any] = {"max_new_tokens": longest}
     if config.length_control == "interruption" and config.interrupt_window == (0, 0):
         budget = config.thinking_budget

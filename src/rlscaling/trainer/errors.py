@@ -13,17 +13,24 @@ class TrainError(RLScalingError):
 
 
 @contextlib.contextmanager
-def needing_torch() -> Iterator[None]:
-    """Say how to install torch when an import inside finds that it is missing.
+def needing(package: str, extra: str) -> Iterator[None]:
+    """Say how to install a package when an import inside finds that it is missing.
 
     Raises
     ------
     TrainError
-        Instead of the ``ModuleNotFoundError``.
+        Instead of the ``ModuleNotFoundError``; it names the extra.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name != package:
             raise
-        raise TrainError("the trainer needs torch, which is not installed: pip install 'rlscaling[trainer]'") from error
+        raise TrainError(
+            f"the trainer needs {package}, which is not installed: pip install 'rlscaling[{extra}]'"
+        ) from error
+
+
+def needing_torch() -> contextlib.AbstractContextManager[None]:
+    """Say how to install torch when an import inside finds that it is missing."""
+    return needing("torch", "trainer")

@@ -54,7 +54,9 @@ def evaluate(
     """
     window = config.interrupt_window if config.length_control == "interruption" else None
     n, temperature = config.eval_samples, config.temperature
-    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window)
+    # a pretrained model's keys and values fit for as many completions as training has at once
+    rows = {"max_rows": config.rollouts_per_step} if config.is_text else {}
+    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window, **rows)
     gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
     by_domain: dict[str, list[Rollout]] = {domain: [] for domain in task.domains}
     for rollout in rollouts:
@@ -107,5 +109,6 @@ def mismatch(model: Decoder, rollouts: Sequence[Rollout], pad_id: int, config: T
     a cache and one pass over the whole sequence.
     """
     batch = collate([Group(0, rollouts[0].prompt, tuple(rollouts))], pad_id).to(config.device)
-    logp = token_logp(model, batch.prompt_ids, batch.tokens, batch.mask, temperature=config.temperature)
+    given = (batch.prompt_ids, batch.tokens, batch.mask, batch.prompt_length)
+    logp = token_logp(model, *given, temperature=config.temperature)
     return float((logp - batch.old_logp[batch.mask]).abs().mean())

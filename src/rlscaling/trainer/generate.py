@@ -17,7 +17,7 @@ from torch import Tensor
 from rlscaling.trainer import rng
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model import Decoder, KVCache
-from rlscaling.trainer.rollout import Rollout
+from rlscaling.trainer.rollout import Rollout, pad_ids
 from rlscaling.trainer.tasks import Prompt, Task
 
 MAX_EVALUATION_ROWS = 4096
@@ -154,10 +154,13 @@ class Generator:
         pending, self._pending = self._pending, []
         device = model.embed_tokens.weight.device
         self._prompts.update({group: prompt for group, prompt, _ in pending})
-        prompts = torch.tensor([prompt.ids for _, prompt, _ in pending], device=device)  # (g, P)
+        prompts, lengths = pad_ids([prompt.ids for _, prompt, _ in pending], self.task.pad_id)  # (g, P)
         cache = KVCache.empty(model.spec, len(pending), device)
-        hidden = model(prompts, cache=cache)[:, -1]
-        self.n_prefilled += prompts.numel()
+        hidden = model(prompts.to(device), cache=cache)
+        # padding stands last: no token sees it, and the completion is written over its keys and values
+        cache.positions = lengths.to(device)
+        hidden = hidden[torch.arange(len(pending), device=device), cache.positions - 1]
+        self.n_prefilled += int(lengths.sum())
         copies = torch.tensor([n for _, _, n in pending], device=device)
         source = torch.repeat_interleave(torch.arange(len(pending), device=device), copies)
         return self._new_rows(pending, source, copies, device), cache.keep(source), hidden[source]
@@ -229,7 +232,7 @@ class Generator:
         assert rows is not None
         assert self._cache is not None
         last = rows.tokens.gather(1, rows.n[:, None] - 1)[:, 0]
-        ended = last == self.task.eos_id
+        ended = torch.isin(last, torch.tensor(self.task.stop_ids, device=last.device))
         done = ended | (rows.n >= rows.limit)
         n_done = int(done.sum())
         if not n_done:
@@ -313,6 +316,7 @@ def generate_all(
     temperature: float = 1.0,
     window: tuple[int, int] | None = None,
     version: int = 0,
+    max_rows: int = MAX_EVALUATION_ROWS,
 ) -> list[Rollout]:
     """Return ``n`` completions of each prompt for an evaluation: prompt after prompt, scored exactly.
 
@@ -332,6 +336,8 @@ def generate_all(
         As in ``Sampling``.
     version
         Noted at every token.
+    max_rows
+        Completions at once.
 
     Returns
     -------
@@ -340,7 +346,7 @@ def generate_all(
     """
     key = rng.key_of(seed, rng.EVALUATION)
     generator = Generator(task, Sampling(key, n, temperature, window, exact_score=True))
-    at_once = max(1, MAX_EVALUATION_ROWS // n)
+    at_once = max(1, max_rows // n)
     rollouts = []
     for first in range(0, len(prompts), at_once):
         part = prompts[first : first + at_once]

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One run to train: its settings and its folder."""
+    """One run to train: its settings, its folder, and where its model is saved."""
 
     config: TrainConfig
     folder: Path
+    save_model: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,14 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     fields = (PAPER_EVAL if arguments.paper_eval else {}) | given_fields(arguments)
     configs = [make_config(arguments.recipe, seed=seed, **fields) for seed in seeds]
     out: Path = arguments.out
-    return [Job(config, out if len(seeds) == 1 else out / f"seed-{config.seed}") for config in configs]
+    model: Path | None = arguments.save_model
+    if len(configs) == 1:
+        return [Job(configs[0], out, model)]
+    folders = [f"seed-{config.seed}" for config in configs]
+    return [
+        Job(config, out / folder, model / folder if model else None)
+        for config, folder in zip(configs, folders, strict=True)
+    ]
 
 
 def run_jobs(jobs: Sequence[Job], *, resume: bool) -> Iterator[Trained]:
@@ -71,14 +79,16 @@ def run_jobs(jobs: Sequence[Job], *, resume: bool) -> Iterator[Trained]:
     """
     from rlscaling.trainer import train
     from rlscaling.trainer.checkpoint import check_free
+    from rlscaling.trainer.run import check_save
 
-    if not resume:
-        for job in jobs:
+    for job in jobs:
+        check_save(job.config, job.save_model)
+        if not resume:
             check_free(job.folder)
     for number, job in enumerate(jobs, start=1):
         progress = Progress(job.config.steps, label=f"[{number}/{len(jobs)}] " if len(jobs) > 1 else "")
         try:
-            result = train(job.config, job.folder, resume=resume, on_row=progress)
+            result = train(job.config, job.folder, resume=resume, on_row=progress, save_model=job.save_model)
         finally:
             progress.close()
         yield Trained(job, result)

@@ -24,7 +24,7 @@ from rlscaling.trainer.filters import kept_completions, token_weights
 from rlscaling.trainer.lengths import penalized_reward
 from rlscaling.trainer.policy import policy_loss
 from rlscaling.trainer.rollout import Group, collate
-from rlscaling.trainer.run import Row, Run, cpu_threads
+from rlscaling.trainer.run import Row, Run, check_save, cpu_threads
 from rlscaling.trainer.stepstats import StepStats, batch_columns
 from rlscaling.trainer.warmup import supervised_warmup
 
@@ -43,19 +43,25 @@ class TrainResult:
         Rows of the trace, header left out.
     stopped
         Why the run ended before its last step; empty when it did not.
+    downstream
+        Domains that are only evaluated.
+    notes
+        What was left out of the data, and why.
     """
 
     trace_path: Path | None
     steps: int
     rows: list[Row]
     stopped: str = ""
+    downstream: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def pass_rates(self) -> dict[int, float]:
-        """Held-out pass rate by step, averaged over domains."""
+        """Held-out pass rate by step, averaged over the domains trained on."""
         by_step: dict[int, list[float]] = {}
         for row in self.rows:
-            if row["kind"] == "eval":
+            if row["kind"] == "eval" and row["domain"] not in self.downstream:
                 by_step.setdefault(row["step"], []).append(row["pass_rate"])
         return {step: sum(rates) / len(rates) for step, rates in by_step.items()}
 
@@ -66,6 +72,7 @@ def train(
     *,
     resume: bool = False,
     on_row: Callable[[Row], None] | None = None,
+    save_model: str | Path | None = None,
 ) -> TrainResult:
     """Train a model by reinforcement learning and leave the trace of its held-out pass rate.
 
@@ -80,6 +87,8 @@ def train(
         run that nothing interrupted.
     on_row
         Called with every row of the trace.
+    save_model
+        New folder for the trained model in the layout that its pretrained model has; None saves none.
 
     Returns
     -------
@@ -95,6 +104,7 @@ def train(
     ----------
     The recipe: ScaleRL, sections 2 and 3 (arXiv 2510.13786).
     """
+    check_save(config, save_model)
     run = Run(config)
     with cpu_threads(config.threads), RunFolder(out, run.header(), resume=resume) as folder:
         run.folder, run.on_row = folder, on_row
@@ -127,7 +137,9 @@ def train(
             save_if_due(run)
         if stopped and not any(row["kind"] == "eval" and row["step"] == run.step for row in folder.rows):
             evaluate_and_log(run)
-    return TrainResult(folder.trace, run.step, folder.rows, stopped)
+        if save_model is not None:
+            run.save_model(save_model)
+    return TrainResult(folder.trace, run.step, folder.rows, stopped, run.task.downstream, run.task.notes)
 
 
 def update(run: Run, groups: list[Group]) -> Row:

@@ -42,7 +42,7 @@ class FlopModel:
             for name, weight in model.layers.named_parameters()
             if weight.dim() == 2
         )
-        return cls(round(body), model.lm_head.weight.numel(), spec.n_layers, spec.d_model)
+        return cls(round(body), model.lm_head.weight.numel(), spec.n_layers, spec.n_heads * spec.d_head)
 
     def forward(self, rows: int, length: int, predicted: int) -> int:
         """Return the cost of one pass over ``rows`` sequences of ``length`` tokens."""
@@ -103,6 +103,7 @@ class Meter:
     ) -> None:
         """Add the batch of an update: its generation, and the passes over the completions that were trained on.
 
+        Every prompt counts as long as the longest of the batch, since padding is computed as well.
         Completions in flight count when their batch is trained on.
         """
         prompt_length = batch.prompt_ids.shape[1]

@@ -1,12 +1,14 @@
 """The policy: a decoder of the Llama family, its key-value cache, and an optional mixture of experts.
 
-RMSNorm, rotary positions, grouped-query attention and SwiGLU, with the names Llama and Qwen give their weights. The
-head is a module of its own precision: FP32 logits in generator and trainer alike [ScaleRL, 3.2].
+RMSNorm, rotary positions, grouped-query attention and SwiGLU, with the names Llama and Qwen give their weights: what
+``pretrained.py`` reads. The head is a module of its own precision: FP32 logits in generator and trainer alike
+[ScaleRL, 3.2].
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rlscaling.trainer.head import Head
+from rlscaling.trainer.hf_config import Llama3Scaling
 
 if TYPE_CHECKING:
     from rlscaling.trainer.config import TrainConfig
@@ -29,7 +32,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 @dataclasses.dataclass(frozen=True)
 class ModelSpec:
-    """Sizes of a decoder."""
+    """Sizes of a decoder, and what its family adds: biases (Qwen2), norms of queries and keys (Qwen3)."""
 
     vocab_size: int
     d_model: int = 32
@@ -45,18 +48,28 @@ class ModelSpec:
     top_k_experts: int = 2
     rope_theta: float = 10000.0
     norm_eps: float = 1e-6
+    head_width: int = 0  # 0: d_model / n_heads
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    rope_scaling: Llama3Scaling | None = None
 
     @property
     def d_head(self) -> int:
         """Width of a head."""
-        return self.d_model // self.n_heads
+        return self.head_width or self.d_model // self.n_heads
 
 
 def build_model(config: TrainConfig, task: Task) -> Decoder:
-    """Return the freshly initialised policy of a run, on its device; the seed decides the weights."""
+    """Return the policy of a run on its device: a checkpoint's weights, or fresh ones that the seed decides."""
+    positions = task.prompt_length + task.max_new_tokens
+    if config.model_path:
+        from rlscaling.trainer.pretrained import load_model
+
+        loaded = load_model(config.model_path, positions, head_dtype=config.head_dtype, dtype=config.dtype)
+        return loaded.to(config.device)
     names = {f.name for f in dataclasses.fields(ModelSpec)}
     sizes = {name: value for name, value in vars(config).items() if name in names}
-    spec = ModelSpec(len(task.vocab), max_positions=task.prompt_length + task.max_new_tokens, **sizes)
+    spec = ModelSpec(task.vocab_size, max_positions=positions, **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = Decoder(spec)
@@ -136,6 +149,21 @@ class RMSNorm(nn.Module):
         return self.weight * functional.rms_norm(x.float(), self.weight.shape, None, self.eps).to(x.dtype)
 
 
+def frequencies(spec: ModelSpec) -> Tensor:
+    """Return the angle that a position adds to each pair of a head, (d / 2,), stretched as Llama 3.1 does.
+
+    Waves longer than ``original / low`` positions are slowed by ``factor``, those shorter than ``original / high``
+    are kept, those between are mixed [Llama 3.1, as in transformers' ``llama3`` rope type].
+    """
+    angle = spec.rope_theta ** (-torch.arange(0, spec.d_head, 2) / spec.d_head)
+    scaling = spec.rope_scaling
+    if scaling is None:
+        return angle
+    turns = scaling.original_positions * angle / (2 * math.pi)
+    kept = ((turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency)).clamp(0, 1)
+    return angle * (kept + (1 - kept) / scaling.factor)
+
+
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the halves of each head by the angle of its position [RoFormer, arXiv 2104.09864]."""
     half = x.shape[-1] // 2
@@ -158,18 +186,24 @@ class Attention(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        kv = spec.n_kv_heads * spec.d_head
-        self.q_proj = nn.Linear(spec.d_model, spec.d_model, bias=False)
-        self.k_proj = nn.Linear(spec.d_model, kv, bias=False)
-        self.v_proj = nn.Linear(spec.d_model, kv, bias=False)
-        self.o_proj = nn.Linear(spec.d_model, spec.d_model, bias=False)
+        kv, inner = spec.n_kv_heads * spec.d_head, spec.n_heads * spec.d_head
+        self.q_proj = nn.Linear(spec.d_model, inner, bias=spec.qkv_bias)
+        self.k_proj = nn.Linear(spec.d_model, kv, bias=spec.qkv_bias)
+        self.v_proj = nn.Linear(spec.d_model, kv, bias=spec.qkv_bias)
+        self.o_proj = nn.Linear(inner, spec.d_model, bias=False)
+        if spec.qk_norm:  # of each head by itself, before the rotation [Qwen3, arXiv 2505.09388]
+            self.q_norm = RMSNorm(spec.d_head, spec.norm_eps)
+            self.k_norm = RMSNorm(spec.d_head, spec.norm_eps)
 
     def forward(self, x: Tensor, step: _Step, k_cache: Tensor | None, v_cache: Tensor | None, end: int) -> Tensor:
         """Return what each token of x, (B, T, D), gathers from itself and the tokens before it."""
         B, T, _ = x.shape
         K, d = self.spec.n_kv_heads, self.spec.d_head
-        q = rotate(self.q_proj(x).view(B, T, -1, d).transpose(1, 2), step.cos, step.sin)  # (B, H, T, d)
-        k = rotate(self.k_proj(x).view(B, T, K, d).transpose(1, 2), step.cos, step.sin)  # (B, K, T, d)
+        q, k = self.q_proj(x).view(B, T, -1, d), self.k_proj(x).view(B, T, K, d)
+        if self.spec.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q = rotate(q.transpose(1, 2), step.cos, step.sin)  # (B, H, T, d)
+        k = rotate(k.transpose(1, 2), step.cos, step.sin)  # (B, K, T, d)
         v = self.v_proj(x).view(B, T, K, d).transpose(1, 2)
         if k_cache is not None and v_cache is not None and step.write is not None:
             k_cache[step.write], v_cache[step.write] = k, v
@@ -269,10 +303,9 @@ class Decoder(nn.Module):
             self.lm_head.weight = self.embed_tokens.weight
         self._initialise()
         self.to(DTYPES[spec.dtype])
-        angle = torch.arange(spec.max_positions)[:, None] * spec.rope_theta ** (
-            -torch.arange(0, spec.d_head, 2) / spec.d_head
-        )
-        angle = torch.cat((angle, angle), -1)  # (S, d)
+        with torch.device("cpu"):  # also where the weights are only planned
+            angle = torch.arange(spec.max_positions)[:, None] * frequencies(spec)
+            angle = torch.cat((angle, angle), -1)  # (S, d)
         self.register_buffer("cos", angle.cos().to(DTYPES[spec.dtype]), persistent=False)
         self.register_buffer("sin", angle.sin().to(DTYPES[spec.dtype]), persistent=False)
 

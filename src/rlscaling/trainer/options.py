@@ -14,6 +14,8 @@ PAPER_EVAL = {"eval_prompts": 1000, "eval_samples": 16, "eval_every": 100}
 """``--paper-eval``: the evaluation of [ScaleRL, 2.1]."""
 
 _SKIPPED = ("recipe", "seed")  # the command has options of its own for these
+_SHORT = {"model_path": "--model"}
+"""Field -> a shorter name of its option."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="go on with the run in the folder, wherever it was killed"
     )
+    parser.add_argument(
+        "--save-model", metavar="DIR", type=Path,
+        help="write the trained model in the layout of its --model; several seeds go into DIR/seed-0 ... "
+        "(default: not written)",
+    )  # fmt: skip
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="N", dest="seeds", help="seed: same seed, same rows (default: 0)")
     seeds.add_argument("--seeds", metavar="N,N", help="several runs one after the other, into DIR/seed-0, DIR/seed-1")
@@ -38,8 +45,10 @@ def _add_fields(parser: argparse._ArgumentGroup) -> None:
     for field in dataclasses.fields(TrainConfig):
         if field.name in _SKIPPED:
             continue
+        short = [_SHORT[field.name]] if field.name in _SHORT else []
         parser.add_argument(
             f"--{field.name.replace('_', '-')}",
+            *short,
             dest=field.name,
             default=argparse.SUPPRESS,
             metavar="VALUE",

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rlscaling.trainer.rollout import Batch
 
 
-def hidden_states(model: Decoder, prompt_ids: Tensor, tokens: Tensor, inside: Tensor) -> Tensor:
+def hidden_states(
+    model: Decoder, prompt_ids: Tensor, tokens: Tensor, inside: Tensor, prompt_length: Tensor | None = None
+) -> Tensor:
     """Return the hidden state that predicts each token that counts.
 
     Parameters
@@ -24,9 +26,12 @@ def hidden_states(model: Decoder, prompt_ids: Tensor, tokens: Tensor, inside: Te
     model
         The policy.
     prompt_ids, tokens
-        Prompts (N, P) and padded completions (N, T); padding stands last, so it cannot reach back.
+        Padded prompts (N, P) and completions (N, T). Each completion is moved up to its prompt, so that all padding
+        stands last and cannot reach back.
     inside
         Tokens that count, (N, T) bool.
+    prompt_length
+        (N,) long; None where no prompt is padded.
 
     Returns
     -------
@@ -34,16 +39,30 @@ def hidden_states(model: Decoder, prompt_ids: Tensor, tokens: Tensor, inside: Te
         (n, D) for the n tokens that count, completion by completion.
     """
     read = torch.cat([prompt_ids, tokens[:, :-1]], dim=1)  # (N, P + T - 1): the last token predicts nothing
-    hidden = model(read)[:, prompt_ids.shape[1] - 1 :]  # (N, T, D): position t predicts token t
-    flat: Tensor = hidden[inside]
-    return flat
+    if prompt_length is None:
+        hidden = model(read)[:, prompt_ids.shape[1] - 1 :]  # (N, T, D): position t predicts token t
+        flat: Tensor = hidden[inside]
+        return flat
+    place = torch.arange(read.shape[1], device=read.device)
+    padding = prompt_ids.shape[1] - prompt_length[:, None]  # (N, 1)
+    source = torch.where(place < prompt_length[:, None], place, place + padding)
+    hidden = model(read.gather(1, source.clamp(max=read.shape[1] - 1)))
+    row, t = inside.nonzero(as_tuple=True)
+    moved: Tensor = hidden[row, prompt_length[row] - 1 + t]
+    return moved
 
 
 def token_logp(
-    model: Decoder, prompt_ids: Tensor, tokens: Tensor, inside: Tensor, *, temperature: float = 1.0
+    model: Decoder,
+    prompt_ids: Tensor,
+    tokens: Tensor,
+    inside: Tensor,
+    prompt_length: Tensor | None = None,
+    *,
+    temperature: float = 1.0,
 ) -> Tensor:
     """Return the log-probability of each token that counts, (n,) float32 with gradient."""
-    hidden = hidden_states(model, prompt_ids, tokens, inside)
+    hidden = hidden_states(model, prompt_ids, tokens, inside, prompt_length)
     return ops.token_logprobs(model.logits(hidden), tokens[inside], temperature)[0]
 
 
@@ -66,7 +85,7 @@ def policy_loss(model: Decoder, batch: Batch, advantage: Tensor, weight: Tensor,
     inside = weight > 0
     sequence = inside.nonzero()[:, 0]  # (n,) completion of each token
     result: HeadResult = model.lm_head(
-        hidden_states(model, batch.prompt_ids, batch.tokens, inside),
+        hidden_states(model, batch.prompt_ids, batch.tokens, inside, batch.prompt_length),
         tokens=batch.tokens[inside],
         old_logp=batch.old_logp[inside],
         advantage=advantage[sequence],

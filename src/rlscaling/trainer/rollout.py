@@ -69,7 +69,8 @@ class Group:
 class Batch:
     """N completions padded to one length; the G completions of a prompt stand together."""
 
-    prompt_ids: Tensor  # (N, P) long
+    prompt_ids: Tensor  # (N, P) long, padding last
+    prompt_length: Tensor  # (N,) long
     tokens: Tensor  # (N, T) long
     mask: Tensor  # (N, T) bool: the token was sampled, so neither padding nor a forced phrase
     old_logp: Tensor  # (N, T) float32, 0 where not sampled
@@ -108,8 +109,10 @@ def collate(groups: Sequence[Group], pad_id: int) -> Batch:
         return torch.from_numpy(full)
 
     mask = padded(flat["sampled"], False)
+    prompt_ids, prompt_length = pad_ids([rollout.prompt.ids for rollout in rollouts], pad_id)
     return Batch(
-        prompt_ids=torch.tensor([rollout.prompt.ids for rollout in rollouts], dtype=torch.long),
+        prompt_ids=prompt_ids,
+        prompt_length=prompt_length,
         tokens=padded(flat["tokens"], pad_id),
         mask=mask,
         old_logp=padded(flat["logp"], 0.0).masked_fill(~mask, 0.0),
@@ -121,6 +124,13 @@ def collate(groups: Sequence[Group], pad_id: int) -> Batch:
         interrupted=torch.tensor([bool(rollout.interrupted) for rollout in rollouts]),
         length=mask.sum(1),
     )
+
+
+def pad_ids(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return rows of token ids padded behind to one length, (N, L), and how long each was, (N,)."""
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+    longest = int(lengths.max()) if rows else 0
+    return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], dtype=torch.long), lengths
 
 
 def _flatten(rollouts: Sequence[Rollout]) -> tuple[dict[str, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:

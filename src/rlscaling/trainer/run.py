@@ -6,6 +6,7 @@ import contextlib
 import platform
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,13 @@ import torch
 from rlscaling.trainer import rng
 from rlscaling.trainer.config import TrainConfig, config_hash, to_dict
 from rlscaling.trainer.curriculum import Curriculum
+from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.generate import Generator, Sampling
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.meter import FlopModel, Meter
 from rlscaling.trainer.model import build_model
 from rlscaling.trainer.optim import Optimizer
+from rlscaling.trainer.pretrained import check_target, fingerprint, save_model
 from rlscaling.trainer.schedule import Cluster, Costs, Schedule
 from rlscaling.trainer.tasks import make_task
 
@@ -37,6 +40,17 @@ def cpu_threads(n: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def check_save(config: TrainConfig, folder: str | Path | None) -> None:
+    """Refuse to save a model that has no published layout, or where it cannot go, before any compute is spent."""
+    if folder is None:
+        return
+    if not config.model_path:
+        raise TrainError(
+            f"save_model={str(folder)!r} without model_path: only a pretrained model has a layout to save in"
+        )
+    check_target(folder)
 
 
 class Run:
@@ -78,6 +92,7 @@ class Run:
             seed=config.seed,
         )
         self.cluster = self._cluster()
+        self._model_fingerprint = fingerprint(config.model_path) if config.model_path else ""
 
     def _cluster(self) -> Cluster:
         config = self.config
@@ -104,6 +119,11 @@ class Run:
         return self.config.device.startswith("cuda")
 
     @property
+    def identity(self) -> str:
+        """What two processes must agree in to be one run: the settings, the data and the pretrained model."""
+        return config_hash(self.config, (self.task.fingerprint, self._model_fingerprint))
+
+    @property
     def compute_column(self) -> str:
         """Column of the trace that holds the training compute."""
         return "compute_gpu_hours" if self.on_gpu else "compute"
@@ -120,8 +140,10 @@ class Run:
             "compute_column": self.compute_column,
             "task": self.task.name,
             "ceilings": self.task.ceilings,
+            "downstream": list(self.task.downstream),
+            "data_notes": list(self.task.notes),
             "first_epoch_end": -(-self.task.n_train // config.prompts_per_step),
-            "config_hash": config_hash(config),
+            "config_hash": self.identity,
             "config": to_dict(config),
             "n_parameters": sum(weight.numel() for weight in self.model.parameters()),
             "device": torch.cuda.get_device_name() if self.on_gpu else platform.machine(),
@@ -134,7 +156,8 @@ class Run:
     def log(self, kind: str, row: Row) -> None:
         """Write a row of the trace: the step and what the run has cost so far stand first."""
         modelled = {"modelled_gpu_hours": self.cluster.modelled_hours}
-        full = {"step": self.step, **self.meter.columns(self.compute_column), **modelled, **row}
+        totals = {**self.meter.columns(self.compute_column), **modelled, **self.task.state_dict()}
+        full = {"step": self.step, **totals, **row}
         self.folder.write(kind, full)
         if self.on_row is not None:
             self.on_row({"kind": kind, **full})
@@ -147,8 +170,13 @@ class Run:
                 "optimizer": self.optimizer.state_dict(),
                 "cluster": self.cluster.state_dict(),
                 "meter": self.meter.state_dict(),
+                "task": self.task.state_dict(),
             }
-            self.folder.save(self.step, state, config_hash(self.config))
+            self.folder.save(self.step, state, self.identity)
+
+    def save_model(self, folder: str | Path) -> None:
+        """Write the model in the layout of its pretrained model."""
+        save_model(self.model, self.config.model_path, folder)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
@@ -157,3 +185,4 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         self.cluster.load_state_dict(state["cluster"], self.model)
         self.meter.load_state_dict(state["meter"])
+        self.task.load_state_dict(state["task"])

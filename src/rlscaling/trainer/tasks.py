@@ -12,16 +12,17 @@ import functools
 import random
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from rlscaling.trainer.checks import HELD_OUT, MODULUS, answer_length, task_space
+from rlscaling.trainer.checks import HELD_OUT, MODULUS, TEXT_TASK, answer_length, task_space
 from rlscaling.trainer.config import TrainConfig
 from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.prompts import HIDDEN_SCORE, Ids, Prompt, Score, Task
 
-Ids = tuple[int, ...]
+__all__ = ["Prompt", "Score", "Task", "make_task", "spell", "true_ceiling"]
 
 VOCAB = ("<pad>", "<eos>", *"0123456789", "?", "=", "+", "<think>", ".", "<time-is-up>", "</think>")
 """Tokens of all tasks; a task that does not think has only those up to the plus sign."""
@@ -29,66 +30,8 @@ VOCAB = ("<pad>", "<eos>", *"0123456789", "?", "=", "+", "<think>", ".", "<time-
 PAD, EOS = 0, 1
 _DIGIT = 2
 _HIDDEN, _EQUALS, _PLUS, _THINK, _DAWDLE, _TIME_UP, _END_THINK = range(12, 19)
-_HIDDEN_SCORE = 0.1
 _INTERRUPTED_SHARE = 0.2
 _OVERLONG_SHARE = 0.1
-
-
-@dataclasses.dataclass(frozen=True)
-class Prompt:
-    """A question and what is needed to check its answer."""
-
-    ids: Ids  # (P,) token ids, padded on the left
-    answer: str  # digits; the shown ones only where one is hidden
-    domain: str
-    index: int  # number among the training prompts, or among the held-out ones
-    hidden: bool = False  # one digit is not shown, so no completion is right with more than probability 0.1
-    length: int = 0  # longest completion, the forced phrase included
-    fixed: bool = True  # every answer has this length: no end token is needed, and nothing is truncated
-    thinks: bool = False  # the completion begins by thinking
-
-    @property
-    def ceiling(self) -> float:
-        """Best pass rate that any model can reach on this prompt."""
-        return _HIDDEN_SCORE if self.hidden else 1.0
-
-
-class Score(NamedTuple):
-    """How right a completion is, from 0 to 1, and its reward: +1 or -1."""
-
-    correct: float
-    reward: float
-
-
-class Task(Protocol):
-    """What training and evaluation need to know about a task."""
-
-    name: str
-    vocab: tuple[str, ...]
-    pad_id: int
-    eos_id: int
-    prompt_length: int
-    max_new_tokens: int
-    domains: tuple[str, ...]
-    n_train: int
-    think_end_id: int
-    phrase: Ids
-
-    @property
-    def ceilings(self) -> dict[str, float]:
-        """Best pass rate that any model can reach on the held-out prompts of each domain, where it is known."""
-
-    def train_prompt(self, i: int) -> Prompt:
-        """Return training prompt ``i``, 0 to ``n_train - 1``."""
-
-    def heldout_prompts(self, n: int) -> list[Prompt]:
-        """Return the first ``n`` held-out prompts of each domain, domain after domain."""
-
-    def sft_example(self, i: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
-        """Return training prompt ``i`` and a completion to imitate."""
-
-    def score(self, prompt: Prompt, completion: Ids, u: float | None = None) -> Score:
-        """Check a completion; ``u`` in [0, 1) draws what is hidden, None takes the mean over it (evaluation)."""
 
 
 def true_ceiling(prompts: Sequence[Prompt]) -> float:
@@ -107,12 +50,39 @@ def make_task(config: TrainConfig) -> Task:
     >>> spell(prompt.ids, task), prompt.answer
     ('1818=', '1188')
     """
+    if config.task == TEXT_TASK:
+        from rlscaling.trainer.text_tasks import TextTask
+
+        return TextTask(config)
     parts = [_PARTS[name](config) for name in config.domains]
     return parts[0] if len(parts) == 1 else _Both(parts)
 
 
+class _Toy:
+    """What the tasks of this module share: their tokens, and that nothing outside the settings enters them."""
+
+    vocab: tuple[str, ...] = VOCAB[: _PLUS + 1]
+    pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
+    stop_ids: Ids = (EOS,)
+    phrase: Ids = (_TIME_UP, _END_THINK)
+    downstream: tuple[str, ...] = ()
+    fingerprint = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocab)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        assert not state
+
+
 def spell(ids: Sequence[int], task: Task) -> str:
-    """Return tokens as text."""
+    """Return the tokens of a task of this module as text."""
+    assert isinstance(task, _Toy)
     return "".join(task.vocab[i] for i in ids)
 
 
@@ -122,16 +92,13 @@ def _digits(number: int | str, width: int = 0) -> Ids:
     return tuple(_DIGIT + int(c) for c in str(number).zfill(width))
 
 
-class _Part(ABC):
-    """What the tasks share: the split into training and held-out prompts, and plain scoring.
+class _Part(_Toy, ABC):
+    """What the single tasks share: the split into training and held-out prompts, and plain scoring.
 
     A subclass says what prompt belongs to a number below ``task_space``.
     """
 
     name = ""
-    vocab: tuple[str, ...] = VOCAB[: _PLUS + 1]
-    pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
-    phrase: Ids = (_TIME_UP, _END_THINK)
 
     def __init__(self, config: TrainConfig, prompt_length: int) -> None:
         self.domains: tuple[str, ...] = (self.name,)
@@ -256,7 +223,7 @@ class _HiddenSort(_Sort):
                 return 0.0
             rest.remove(i)
         consistent = len(rest) == 1 and _DIGIT <= rest[0] < _DIGIT + 10 and list(completion) == sorted(completion)
-        return _HIDDEN_SCORE if consistent else 0.0
+        return HIDDEN_SCORE if consistent else 0.0
 
     def _with(self, prompt: Prompt, digit: int) -> Ids:
         return tuple(sorted((*_digits(prompt.answer), _DIGIT + digit)))
@@ -336,11 +303,8 @@ class _Addition(_Part):
         return float(solution == (*_digits(prompt.answer), EOS))
 
 
-class _Both:
+class _Both(_Toy):
     """Two tasks at once: their training prompts alternate, and each is a domain with its own pass rate."""
-
-    pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
-    phrase = _Part.phrase
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self.parts = tuple(parts)

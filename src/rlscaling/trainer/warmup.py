@@ -10,6 +10,7 @@ import torch
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.optim import Optimizer
 from rlscaling.trainer.policy import token_logp
+from rlscaling.trainer.rollout import pad_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,8 +37,8 @@ def supervised_warmup(model: Decoder, task: Task, config: TrainConfig) -> float:
     rng = np.random.default_rng([config.seed, _WARMUP_STREAM])
     value = float("nan")
     for step in range(config.warmup_steps):
-        prompt_ids, tokens, inside = (part.to(config.device) for part in _examples(task, config.warmup_batch, rng))
-        loss = -token_logp(model, prompt_ids, tokens, inside).mean()
+        examples = [part.to(config.device) for part in _examples(task, config.warmup_batch, rng)]
+        loss = -token_logp(model, *examples).mean()
         torch.autograd.backward(loss)
         optimizer.accumulate()
         optimizer.step()
@@ -47,12 +48,9 @@ def supervised_warmup(model: Decoder, task: Task, config: TrainConfig) -> float:
     return value
 
 
-def _examples(task: Task, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Return prompts (n, P), padded completions (n, T) and which tokens are theirs."""
+def _examples(task: Task, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return prompts (n, P), completions (n, T), which tokens are theirs, and the lengths of the prompts."""
     pairs = [task.sft_example(int(i), rng) for i in rng.integers(task.n_train, size=n)]
-    longest = max(len(completion) for _, completion in pairs)
-    tokens = torch.full((n, longest), task.pad_id)
-    for row, (_, completion) in enumerate(pairs):
-        tokens[row, : len(completion)] = torch.tensor(completion)
-    lengths = torch.tensor([len(completion) for _, completion in pairs])
-    return torch.tensor([prompt for prompt, _ in pairs]), tokens, torch.arange(longest) < lengths[:, None]
+    tokens, lengths = pad_ids([completion for _, completion in pairs], task.pad_id)
+    prompt_ids, prompt_length = pad_ids([prompt for prompt, _ in pairs], task.pad_id)
+    return prompt_ids, tokens, torch.arange(tokens.shape[1]) < lengths[:, None], prompt_length

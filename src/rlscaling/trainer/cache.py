@@ -154,7 +154,8 @@ class KVCache:
         """
         if len(movers):
             for part in (*self.k, *self.v):
-                part[holes, :, : self.longest] = part[movers, :, : self.longest]
+                used = part[:, :, : self.longest]
+                used.index_copy_(0, holes, used.index_select(0, movers))
             self.positions[holes] = self.positions[movers]
         self.positions = self.positions[:n]
         self.longest = int(self.positions.max()) if n else 0

@@ -251,8 +251,8 @@ class Generator:
         n_left = len(rows) - int(done.sum())
         if n_left == len(rows):
             return []
-        out = rows.select(done.nonzero()[:, 0])
-        out = out.select(self._streams(out).argsort())
+        at = done.nonzero()[:, 0]
+        out = rows.select(at[self._streams(rows)[at].argsort()])
         movers, holes = compaction(done, n_left)
         self._rows.compact(movers, holes, n_left)
         self._cache.compact(movers, holes, n_left)

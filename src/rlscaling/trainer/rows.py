@@ -114,7 +114,7 @@ class Slots:
         if len(movers):
             assert self._room is not None
             for value in vars(self._room).values():
-                value[holes] = value[movers]
+                value.index_copy_(0, holes, value.index_select(0, movers))
         self._keep(n)
 
     def state_dict(self) -> dict[str, Tensor] | None:

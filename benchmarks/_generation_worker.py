@@ -93,10 +93,10 @@ def default() -> dict[str, float]:
 
 
 def memory() -> dict[str, float]:
-    """Keep 64 slots full with a model of 64 KiB a token and room for 600 positions; return what the process grew by."""
-    limits = [min(length, 400) for length in lengths()[:256]]
+    """Keep 64 slots full with a model of 16 KiB a token and room for 600 positions; return what the process grew by."""
+    limits = [min(length, 400) for length in lengths()[:160]]
     torch.manual_seed(0)
-    policy = Decoder(ModelSpec(20, d_model=512, n_layers=16, n_heads=8, n_kv_heads=8, d_ff=64, max_positions=600))
+    policy = Decoder(ModelSpec(20, d_model=256, n_layers=8, n_heads=8, n_kv_heads=8, d_ff=64, max_positions=600))
     generator, questions = Generator(task(400), Sampling(rng.key_of(0), 1)), prompts(limits)
     generator.start([(len(limits), dataclasses.replace(questions[0], length=1), 1)])
     generator.advance(policy, 0)  # what torch itself allocates at the first pass

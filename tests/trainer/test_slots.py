@@ -320,12 +320,14 @@ PROMPT = Prompt((2, 3), "", "", 0, length=4)
 def test_groups_that_cannot_be_sampled(prompt: Prompt, n: int, message: str) -> None:
     own = generator()
     with pytest.raises(TrainError, match=message):
-        own.start([(7, prompt, n)])
-    assert own.n_live == 0
+        own.start([(6, PROMPT, 1), (7, prompt, n)])
+    assert own.n_live == 0, "all or nothing"
 
 
 def test_a_group_that_is_in_flight() -> None:
     own = generator()
+    with pytest.raises(TrainError, match=r"group 7 is in flight already"):
+        own.start([(7, PROMPT, 2), (7, PROMPT, 2)])
     own.start([(7, PROMPT, 2)])
     with pytest.raises(TrainError, match=r"group 7 is in flight already"):
         own.start([(7, PROMPT, 2)])

@@ -115,11 +115,16 @@ class Generator:
             For a group that is in flight already, no completions, and a prompt without tokens or with a limit that the
             task does not have.
         """
-        for group, prompt, n in groups:
-            if group in self._prompts:
-                raise TrainError(f"group {group} is in flight already and would be sampled twice; take another number")
-            share = Share(group, prompt, n)
+        shares = [Share(group, prompt, n) for group, prompt, n in groups]
+        taken = set(self._prompts)
+        for share in shares:
+            if share.group in taken:
+                raise TrainError(
+                    f"group {share.group} is in flight already and would be sampled twice; take another number"
+                )
             share.check(self.task.max_new_tokens)
+            taken.add(share.group)
+        for share in shares:
             self._expect(share)
             self._queue.add(share)
 

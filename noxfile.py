@@ -70,13 +70,14 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Everything long: the slow tests, CUDA 12, then all tests on the lowest versions we promise."""
+    """Everything long: the slow tests, CUDA 12, then the tests on the lowest versions we promise and on the newest."""
     install(session, "test")
     session.run("python", "-m", "pytest", "-q", "-n", "auto", "-m", "not gpu")
     session.notify("logs")
     session.notify("cluster")
     session.notify("cuda12")
     session.notify("lowest")
+    session.notify("newest")
 
 
 @nox.session
@@ -112,4 +113,12 @@ def lowest(session: nox.Session) -> None:
     floor = [requirement.replace(">=", "==") for requirement in project["dependencies"]]
     session.install("-c", str(constraints(session, floor)), "-e", ".[test]")
     # Old releases warn about each other; that is theirs to mend.
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", "-o", "filterwarnings=default")
+
+
+@nox.session
+def newest(session: nox.Session) -> None:
+    """The tests on the newest dependencies there are today, whatever `constraints.txt` pins."""
+    session.install("--upgrade", "-c", str(constraints(session, [])), "-e", ".[test]")
+    # What a new release deprecates is for a change of its own; what it breaks shows here.
     session.run("python", "-m", "pytest", "-q", "-n", "auto", "-o", "filterwarnings=default")

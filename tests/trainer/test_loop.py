@@ -13,10 +13,10 @@ import torch
 from rlscaling import fit_trace, read_trace, read_traces
 from rlscaling.journal import read_jsonl
 from rlscaling.trainer import TrainConfig, TrainError, TrainResult, make_config, train
+from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.checkpoint import RunFolder
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.loop import update
-from rlscaling.trainer.model import KVCache
 from rlscaling.trainer.rollout import Group, Rollout, collate
 from rlscaling.trainer.run import Run
 from rlscaling.trainer.warmup import supervised_warmup

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.config import make_config
-from rlscaling.trainer.model import Decoder, KVCache, MixtureOfExperts, ModelSpec, build_model
+from rlscaling.trainer.model import Decoder, MixtureOfExperts, ModelSpec, build_model
 from rlscaling.trainer.tasks import make_task
 
 SPECS = {
@@ -140,10 +141,12 @@ def test_rows_at_different_positions_advance_together() -> None:
         cache, late = KVCache.empty(model.spec, 2), KVCache.empty(model.spec, 1)
         model(tokens[:2, :9], cache=cache)
         model(tokens[2:, :3], cache=late)
-        cache = cache.append(late)
+        cache.extend(late, torch.tensor([0]))
         step = model(torch.stack((tokens[0, 9:10], tokens[1, 9:10], tokens[2, 3:4])), cache=cache)
         torch.testing.assert_close(step[:, 0], torch.stack((full[0, 9], full[1, 9], full[2, 3])), atol=1e-5, rtol=1e-4)
-        cache = cache.keep(torch.tensor([2, 0, 2]))
+        copied = KVCache(model.spec)
+        copied.extend(cache, torch.tensor([2, 0, 2]))
+        cache = copied
         assert cache.positions.tolist() == [4, 10, 4]
         cache = KVCache.from_state(model.spec, cache.state_dict())
         step = model(torch.stack((tokens[2, 4:5], tokens[0, 10:11], tokens[2, 4:5])), cache=cache)

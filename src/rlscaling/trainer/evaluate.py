@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from rlscaling.trainer.generate import generate_all
+from rlscaling.trainer.generate import evaluation_slots, generate_all
 from rlscaling.trainer.policy import token_logp
 from rlscaling.trainer.rollout import Group, Rollout, collate
 
@@ -54,9 +54,11 @@ def evaluate(
     """
     window = config.interrupt_window if config.length_control == "interruption" else None
     n, temperature = config.eval_samples, config.temperature
-    # a pretrained model's keys and values fit for as many completions as training has at once
-    rows = {"max_rows": config.rollouts_per_step} if config.is_text else {}
-    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window, **rows)
+    # as many completions as training has at once fit the memory, whatever the bound of a small model says
+    slots = max(evaluation_slots(model.spec), config.rollouts_per_step)
+    rollouts = generate_all(
+        model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots
+    )
     gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
     by_domain: dict[str, list[Rollout]] = {domain: [] for domain in task.domains}
     for rollout in rollouts:

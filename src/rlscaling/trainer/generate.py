@@ -2,12 +2,14 @@
 
 A call of the decoder samples one token of every live row. Rows are independent of each other: what a completion
 draws is a function of seed, group, sample and position (``rng.py``), so neither the batch around it nor a resume
-changes it, rounding in the matrix products aside.
+changes it, rounding in the matrix products aside. A row that ends leaves its slot to the next completion that waits
+(continuous batching), so the number of slots bounds the memory and a long completion keeps nobody waiting.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +17,18 @@ import torch
 from torch import Tensor
 
 from rlscaling.trainer import rng
+from rlscaling.trainer.cache import GIB, KVCache, bytes_per_row
+from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import ops
-from rlscaling.trainer.model import Decoder, KVCache
-from rlscaling.trainer.rollout import Rollout, pad_ids
+from rlscaling.trainer.model import Decoder, ModelSpec
+from rlscaling.trainer.rollout import Rollout
+from rlscaling.trainer.rows import Rows, Slots, compaction
 from rlscaling.trainer.tasks import Prompt, Task
+from rlscaling.trainer.waiting import Queue, Share
 
 MAX_EVALUATION_ROWS = 4096
+MAX_EVALUATION_BYTES = GIB
+"""Bounds of the rows that an evaluation decodes at once, and of their keys and values."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,33 +56,6 @@ class Sampling:
     exact_score: bool = False
 
 
-@dataclasses.dataclass
-class _Rows:
-    """The state of N rows in flight, T tokens at most."""
-
-    group: Tensor  # (N,)
-    sample: Tensor  # (N,)
-    limit: Tensor  # (N,) tokens after which the row ends
-    fixed: Tensor  # (N,) bool: reaching the limit is no truncation
-    thinking: Tensor  # (N,) bool
-    interrupt_at: Tensor  # (N,) tokens of thinking after which it is ended
-    forced: Tensor  # (N,) tokens of the phrase already given; 0 where not interrupted
-    n: Tensor  # (N,) tokens so far
-    tokens: Tensor  # (N, T)
-    logp: Tensor  # (N, T) float32
-    sampled: Tensor  # (N, T) bool
-    version: Tensor  # (N, T)
-
-    def __len__(self) -> int:
-        return len(self.n)
-
-    def map(self, change: Any) -> _Rows:
-        return _Rows(**{f.name: change(getattr(self, f.name)) for f in dataclasses.fields(self)})
-
-    def append(self, other: _Rows) -> _Rows:
-        return _Rows(**{name: torch.cat((value, getattr(other, name))) for name, value in vars(self).items()})
-
-
 class Generator:
     """Completions in flight.
 
@@ -84,29 +65,68 @@ class Generator:
         What is asked and how it is scored.
     sampling
         How completions are drawn.
+    slots
+        Rows decoded at once; further completions wait, in the order of their start, for one that ends. None decodes
+        all at once.
 
     Attributes
     ----------
     n_sampled, n_prefilled : int
         Tokens sampled, and prompt tokens read, since the start.
+
+    Raises
+    ------
+    TrainError
+        Without a slot.
     """
 
-    def __init__(self, task: Task, sampling: Sampling) -> None:
-        self.task, self.sampling = task, sampling
+    def __init__(self, task: Task, sampling: Sampling, *, slots: int | None = None) -> None:
+        if slots is not None and slots < 1:
+            raise TrainError(f"slots={slots} decodes nothing; take at least 1, or None for all completions at once")
+        self.task, self.sampling, self.slots = task, sampling, slots
         self.n_sampled = self.n_prefilled = 0
-        self._prompts: dict[int, Prompt] = {}
-        self._pending: list[tuple[int, Prompt, int]] = []
-        self._rows: _Rows | None = None
-        self._cache: KVCache | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._prompts: dict[int, Prompt] = {}  # of groups in flight
+        self._unfinished: Counter[int] = Counter()  # completions of each
+        self._unchecked: list[Share] = []  # against the sizes of the model
+        self._queue = Queue()
+        self._rows = Slots(self.slots)
+        self._cache: KVCache | None = None  # there is one while rows are live
+
+    def _expect(self, share: Share) -> None:
+        self._prompts[share.group] = share.prompt
+        self._unfinished[share.group] += share.n
+        self._unchecked.append(share)
 
     @property
     def n_live(self) -> int:
         """Rows that the next call samples a token for."""
-        return sum(n for _, _, n in self._pending) + (len(self._rows) if self._rows else 0)
+        n = len(self._rows) + self._queue.n
+        return n if self.slots is None else min(n, self.slots)
 
     def start(self, groups: Sequence[tuple[int, Prompt, int]]) -> None:
-        """Add rows: number of the group, its prompt, how many completions; read at the next call."""
-        self._pending.extend(groups)
+        """Add completions: number of the group, its prompt, how many; read when there are slots, from the next call on.
+
+        Raises
+        ------
+        TrainError
+            For a group that is in flight already, no completions, and a prompt without tokens or with a limit that the
+            task does not have.
+        """
+        shares = [Share(group, prompt, n) for group, prompt, n in groups]
+        taken = set(self._prompts)
+        for share in shares:
+            if share.group in taken:
+                raise TrainError(
+                    f"group {share.group} is in flight already and would be sampled twice; take another number"
+                )
+            share.check(self.task.max_new_tokens)
+            taken.add(share.group)
+        for share in shares:
+            self._expect(share)
+            self._queue.add(share)
 
     @torch.inference_mode()
     def advance(self, model: Decoder, version: int, max_calls: int | None = None) -> list[Rollout]:
@@ -124,86 +144,87 @@ class Generator:
         Returns
         -------
         list of Rollout
-            In the order in which they ended, those of one call in the order of their start.
+            In the order in which they ended, those of one call by group and sample.
+
+        Raises
+        ------
+        TrainError
+            When a prompt and its completion are longer than the model has positions for.
         """
         finished: list[Rollout] = []
         calls = 0
+        while self._unchecked:
+            self._unchecked[-1].check_fits(model.spec.max_positions)
+            self._unchecked.pop()
         while self.n_live and (max_calls is None or calls < max_calls):
-            hidden = self._forward(model)
+            hidden = self._forward(model, version)
             self._sample(model, hidden, version)
             finished += self._take_finished()
             calls += 1
         return finished
 
-    def _forward(self, model: Decoder) -> Tensor:
+    def _forward(self, model: Decoder, version: int) -> Tensor:
         """Return the hidden state from which each row's next token comes, (N, D); new rows join here."""
         parts = []
-        if self._rows is not None:
-            rows = self._rows
-            last = rows.tokens.gather(1, rows.n[:, None] - 1)
-            parts.append(model(last, cache=self._cache)[:, -1])
-        if self._pending:
-            new, cache, hidden = self._prefill(model)
-            self._rows = self._rows.append(new) if self._rows is not None else new
-            self._cache = self._cache.append(cache) if self._cache is not None else cache
-            parts.append(hidden)
+        if self._rows.live is not None:
+            parts.append(model(self._rows.live.last, cache=self._cache)[:, -1])
+        parts += self._fill(model, version)
         return torch.cat(parts)
 
-    def _prefill(self, model: Decoder) -> tuple[_Rows, KVCache, Tensor]:
-        """Read each new prompt once and share its keys and values among its completions."""
-        pending, self._pending = self._pending, []
-        device = model.embed_tokens.weight.device
-        self._prompts.update({group: prompt for group, prompt, _ in pending})
-        prompts, lengths = pad_ids([prompt.ids for _, prompt, _ in pending], self.task.pad_id)  # (g, P)
-        cache = KVCache.empty(model.spec, len(pending), device)
-        hidden = model(prompts.to(device), cache=cache)
-        # padding stands last: no token sees it, and the completion is written over its keys and values
-        cache.positions = lengths.to(device)
-        hidden = hidden[torch.arange(len(pending), device=device), cache.positions - 1]
-        self.n_prefilled += int(lengths.sum())
-        copies = torch.tensor([n for _, _, n in pending], device=device)
-        source = torch.repeat_interleave(torch.arange(len(pending), device=device), copies)
-        return self._new_rows(pending, source, copies, device), cache.keep(source), hidden[source]
+    def _fill(self, model: Decoder, version: int) -> list[Tensor]:
+        """Give free slots to those that wait longest; return the hidden states that they begin with."""
+        free = None if self.slots is None else self.slots - len(self._rows)
+        hidden = []
+        for begun in self._queue.read(model, version, self._queue.take(free), self.task.pad_id):
+            device = begun.hidden.device
+            copies = torch.tensor([share.n for share in begun.shares], device=device)
+            source = torch.repeat_interleave(torch.arange(len(begun.shares), device=device), copies)
+            if self._cache is None:
+                self._cache = KVCache(model.spec, device, self.slots)
+            self._cache.extend(begun.cache, source)
+            self._rows.extend(self._new_rows(begun.shares, source, copies))
+            self.n_prefilled += begun.n_read
+            hidden.append(begun.hidden[source])
+        return hidden
 
-    def _new_rows(
-        self, pending: list[tuple[int, Prompt, int]], source: Tensor, copies: Tensor, device: torch.device
-    ) -> _Rows:
-        facts = [(group, prompt.length, prompt.fixed, prompt.thinks) for group, prompt, _ in pending]
-        group, limit, fixed, thinks = torch.tensor(facts, dtype=torch.long, device=device)[source].unbind(1)
+    def _new_rows(self, shares: Sequence[Share], source: Tensor, copies: Tensor) -> Rows:
+        facts = [(s.group, s.first, s.prompt.length, s.prompt.fixed, s.prompt.thinks) for s in shares]
+        table = torch.tensor(facts, dtype=torch.long, device=source.device)
+        group, first, limit, fixed, thinks = table[source].unbind(1)
         n = len(source)
-        zero = torch.zeros(n, dtype=torch.long, device=device)
+        zero = torch.zeros(n, dtype=torch.long, device=source.device)
         shape = (n, self.task.max_new_tokens)
-        rows = _Rows(
+        rows = Rows(
             group=group,
-            sample=torch.arange(n, device=device) - (copies.cumsum(0) - copies)[source],
+            sample=first + torch.arange(n, device=source.device) - (copies.cumsum(0) - copies)[source],
             limit=limit,
             fixed=fixed.bool(),
             thinking=thinks.bool(),
             interrupt_at=limit,
             forced=zero,
-            n=zero.clone(),
-            tokens=torch.full(shape, self.task.pad_id, device=device),
-            logp=torch.zeros(shape, device=device),
-            sampled=torch.zeros(shape, dtype=torch.bool, device=device),
-            version=torch.zeros(shape, dtype=torch.long, device=device),
+            n=zero,
+            tokens=torch.full(shape, self.task.pad_id, device=source.device),
+            logp=torch.zeros(shape, device=source.device),
+            sampled=torch.zeros(shape, dtype=torch.bool, device=source.device),
+            version=torch.zeros(shape, dtype=torch.long, device=source.device),
         )
-        if self.sampling.window is not None:
-            low, high = self.sampling.window
-            u = self._draw(rows, rng.INTERRUPT_POSITION)
-            rows.interrupt_at = low + (u.double() * (high - low + 1)).long()
-        return rows
+        if self.sampling.window is None:
+            return rows
+        low, high = self.sampling.window
+        u = self._draw(rows, rng.INTERRUPT_POSITION)
+        return dataclasses.replace(rows, interrupt_at=low + (u.double() * (high - low + 1)).long())
 
-    def _streams(self, rows: _Rows) -> Tensor:
+    def _streams(self, rows: Rows) -> Tensor:
         return rows.group * self.sampling.generations + rows.sample
 
-    def _draw(self, rows: _Rows, position: int) -> Tensor:
+    def _draw(self, rows: Rows, position: int) -> Tensor:
         """Return one uniform number for each row, (N,)."""
         streams = self._streams(rows)
         return rng.uniforms(self.sampling.key, streams, torch.full_like(streams, position), 1)[:, 0]
 
     def _sample(self, model: Decoder, hidden: Tensor, version: int) -> None:
         """Give each row its next token: sampled, or the next of the phrase that ends thinking."""
-        rows = self._rows
+        rows = self._rows.live
         assert rows is not None
         sampling = self.sampling
         tokens, logp = ops.sample(
@@ -216,36 +237,38 @@ class Generator:
             phrase = torch.tensor(self.task.phrase, device=tokens.device)
             tokens = torch.where(force, phrase[rows.forced.clamp(max=len(phrase) - 1)], tokens)
             logp = logp.masked_fill(force, 0.0)
-            rows.forced = rows.forced + force
+            rows.forced.add_(force)
             sampled = ~force
         rows.tokens.scatter_(1, at, tokens[:, None])
         rows.logp.scatter_(1, at, logp[:, None])
         rows.sampled.scatter_(1, at, sampled[:, None])
         rows.version.scatter_(1, at, version)
-        rows.n = rows.n + 1
-        rows.thinking = rows.thinking & (tokens != self.task.think_end_id)
+        rows.n.add_(1)
+        rows.thinking.logical_and_(tokens != self.task.think_end_id)
         self.n_sampled += int(sampled.sum()) if sampling.window is not None else len(rows)
 
     def _take_finished(self) -> list[Rollout]:
-        """Take the rows that ended out of the batch and return them."""
-        rows = self._rows
+        """Take the rows that ended out of their slots and return them."""
+        rows = self._rows.live
         assert rows is not None
         assert self._cache is not None
-        last = rows.tokens.gather(1, rows.n[:, None] - 1)[:, 0]
+        last = rows.last[:, 0]
         ended = torch.isin(last, torch.tensor(self.task.stop_ids, device=last.device))
         done = ended | (rows.n >= rows.limit)
-        n_done = int(done.sum())
-        if not n_done:
+        n_left = len(rows) - int(done.sum())
+        if n_left == len(rows):
             return []
-        if n_done == len(rows):
-            out, self._rows, self._cache = rows, None, None
-        else:
-            left = (~done).nonzero()[:, 0]
-            out, ended = rows.map(lambda value: value[done]), ended[done]
-            self._rows, self._cache = rows.map(lambda value: value[left]), self._cache.keep(left)
-        return self._rollouts(out, out.fixed | ended)
+        at = done.nonzero()[:, 0]
+        at = at[self._streams(rows)[at].argsort()]
+        out, complete = rows.select(at), rows.fixed[at] | ended[at]
+        movers, holes = compaction(done, n_left)
+        self._rows.compact(movers, holes, n_left)
+        self._cache.compact(movers, holes, n_left)
+        if not n_left:
+            self._cache = None
+        return self._rollouts(out, complete)
 
-    def _rollouts(self, rows: _Rows, complete: Tensor) -> list[Rollout]:
+    def _rollouts(self, rows: Rows, complete: Tensor) -> list[Rollout]:
         u = None if self.sampling.exact_score else self._draw(rows, rng.SCORE_POSITION).tolist()
         tokens, logp, sampled, version = (
             value.cpu().numpy() for value in (rows.tokens, rows.logp, rows.sampled, rows.version)
@@ -274,36 +297,57 @@ class Generator:
                     reward=reward,
                 )
             )
-        self._forget_prompts()
+            self._unfinished[group] -= 1
+            if not self._unfinished[group]:
+                del self._unfinished[group], self._prompts[group]
         return out
 
-    def _forget_prompts(self) -> None:
-        live = set(self._rows.group.tolist()) if self._rows is not None else set()
-        self._prompts = {group: prompt for group, prompt in self._prompts.items() if group in live}
-
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: rows in flight with their cache, and rows not yet read."""
-        live, cache = self._rows, self._cache
+        """Return what a checkpoint holds: rows in flight with their cache, and completions that wait for a slot."""
         return {
-            "rows": None if live is None else {name: value.clone() for name, value in vars(live).items()},
-            "cache": None if cache is None else cache.state_dict(),
+            "rows": self._rows.state_dict(),
+            "cache": None if self._cache is None else self._cache.state_dict(),
             "prompts": {group: prompt.index for group, prompt in self._prompts.items()},
-            "pending": [(group, prompt.index, n) for group, prompt, n in self._pending],
             "counts": (self.n_sampled, self.n_prefilled),
+            **self._queue.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any], model: Decoder | None = None) -> None:
-        """Go on from ``state_dict``; prompts are training prompts, found by their index."""
-        prompt = self.task.train_prompt
-        self._rows = self._cache = None
-        self._prompts = {group: prompt(index) for group, index in state["prompts"].items()}
-        self._pending = [(group, prompt(index), n) for group, index, n in state["pending"]]
+        """Go on from ``state_dict``; prompts are training prompts, found by their index.
+
+        Raises
+        ------
+        TrainError
+            When more rows are in flight than there are slots, or they belong to a model of other sizes.
+        """
+        n_rows = len(state["rows"]["n"]) if state["rows"] is not None else 0
+        if self.slots is not None and n_rows > self.slots:
+            raise TrainError(f"{n_rows} rows are in flight and slots={self.slots}; go on with at least {n_rows}")
+        self._clear()
+        prompt_of = self.task.train_prompt
         self.n_sampled, self.n_prefilled = state["counts"]
-        if state["rows"] is not None:
+        self._prompts = {group: prompt_of(index) for group, index in state["prompts"].items()}
+        for share in self._queue.load_state_dict(state, prompt_of, model):
+            self._expect(share)
+        if n_rows:
             assert model is not None, "rows in flight need the model's sizes"
             device = model.embed_tokens.weight.device
-            self._rows = _Rows(**{name: value.to(device) for name, value in state["rows"].items()})
-            self._cache = KVCache.from_state(model.spec, state["cache"], device)
+            self._rows.load_state_dict(state["rows"], device)
+            self._cache = KVCache.from_state(model.spec, state["cache"], device, self.slots)
+            self._unfinished.update(state["rows"]["group"].tolist())
+
+
+def evaluation_slots(spec: ModelSpec) -> int:
+    """Return how many rows an evaluation decodes at once: few enough for the memory, however many its prompts.
+
+    Examples
+    --------
+    >>> evaluation_slots(ModelSpec(20))
+    4096
+    >>> evaluation_slots(ModelSpec(150_000, d_model=896, n_layers=24, n_heads=14, max_positions=4096))
+    10
+    """
+    return max(1, min(MAX_EVALUATION_ROWS, MAX_EVALUATION_BYTES // bytes_per_row(spec)))
 
 
 def generate_all(
@@ -316,7 +360,7 @@ def generate_all(
     temperature: float = 1.0,
     window: tuple[int, int] | None = None,
     version: int = 0,
-    max_rows: int = MAX_EVALUATION_ROWS,
+    slots: int | None = None,
 ) -> list[Rollout]:
     """Return ``n`` completions of each prompt for an evaluation: prompt after prompt, scored exactly.
 
@@ -336,8 +380,8 @@ def generate_all(
         As in ``Sampling``.
     version
         Noted at every token.
-    max_rows
-        Completions at once.
+    slots
+        Completions at once; None takes `evaluation_slots`.
 
     Returns
     -------
@@ -345,11 +389,7 @@ def generate_all(
         Of length ``len(prompts) * n``, sorted by group and sample.
     """
     key = rng.key_of(seed, rng.EVALUATION)
-    generator = Generator(task, Sampling(key, n, temperature, window, exact_score=True))
-    at_once = max(1, max_rows // n)
-    rollouts = []
-    for first in range(0, len(prompts), at_once):
-        part = prompts[first : first + at_once]
-        generator.start([(first + i, prompt, n) for i, prompt in enumerate(part)])
-        rollouts += generator.advance(model, version)
-    return sorted(rollouts, key=lambda r: (r.group, r.sample))
+    sampling = Sampling(key, n, temperature, window, exact_score=True)
+    generator = Generator(task, sampling, slots=slots or evaluation_slots(model.spec))
+    generator.start([(i, prompt, n) for i, prompt in enumerate(prompts)])
+    return sorted(generator.advance(model, version), key=lambda r: (r.group, r.sample))

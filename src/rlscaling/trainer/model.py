@@ -1,4 +1,4 @@
-"""The policy: a decoder of the Llama family, its key-value cache, and an optional mixture of experts.
+"""The policy: a decoder of the Llama family, and an optional mixture of experts.
 
 RMSNorm, rotary positions, grouped-query attention and SwiGLU, with the names Llama and Qwen give their weights: what
 ``pretrained.py`` reads. The head is a module of its own precision: FP32 logits in generator and trainer alike
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from rlscaling.trainer.head import Head
 from rlscaling.trainer.hf_config import Llama3Scaling
 
 if TYPE_CHECKING:
+    from rlscaling.trainer.cache import KVCache
     from rlscaling.trainer.config import TrainConfig
     from rlscaling.trainer.tasks import Task
 
@@ -74,64 +74,6 @@ def build_model(config: TrainConfig, task: Task) -> Decoder:
         torch.manual_seed(config.seed)
         model = Decoder(spec)
     return model.to(config.device)
-
-
-class KVCache:
-    """Keys and values of N rows, each with its own number of tokens.
-
-    Attributes
-    ----------
-    k, v : Tensor
-        (L, N, K, S, d): layers, rows, key heads, positions, width of a head.
-    positions : Tensor
-        (N,) long, tokens that each row holds.
-    longest : int
-        At least the largest of ``positions``, known without asking the device.
-    """
-
-    def __init__(self, k: Tensor, v: Tensor, positions: Tensor, longest: int) -> None:
-        self.k, self.v, self.positions, self.longest = k, v, positions, longest
-
-    @classmethod
-    def empty(cls, spec: ModelSpec, rows: int, device: torch.device | str = "cpu") -> KVCache:
-        """Return a cache of ``rows`` rows without tokens."""
-        shape = (spec.n_layers, rows, spec.n_kv_heads, spec.max_positions, spec.d_head)
-        # zeros, not empty: a masked NaN would still be multiplied by 0
-        k, v = (torch.zeros(shape, dtype=DTYPES[spec.dtype], device=device) for _ in range(2))
-        return cls(k, v, torch.zeros(rows, dtype=torch.long, device=device), 0)
-
-    def __len__(self) -> int:
-        return self.k.shape[1]
-
-    def keep(self, rows: Tensor) -> KVCache:
-        """Return the cache of these rows, shape (n,) of indices, which may repeat."""
-        positions = self.positions[rows]
-        longest = int(positions.max()) if len(rows) else 0
-        return KVCache(self.k.index_select(1, rows), self.v.index_select(1, rows), positions, longest)
-
-    def append(self, other: KVCache) -> KVCache:
-        """Return a cache with the rows of ``other`` after its own."""
-        return KVCache(
-            torch.cat((self.k, other.k), 1),
-            torch.cat((self.v, other.v), 1),
-            torch.cat((self.positions, other.positions)),
-            max(self.longest, other.longest),
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds; only positions that hold a token."""
-        n = self.longest
-        return {"k": self.k[:, :, :, :n].clone(), "v": self.v[:, :, :, :n].clone(), "positions": self.positions.clone()}
-
-    @classmethod
-    def from_state(cls, spec: ModelSpec, state: Mapping[str, Any], device: torch.device | str = "cpu") -> KVCache:
-        """Return the cache that ``state_dict`` came from."""
-        cache = cls.empty(spec, state["k"].shape[1], device)
-        cache.longest = state["k"].shape[3]
-        cache.k[:, :, :, : cache.longest] = state["k"].to(device)
-        cache.v[:, :, :, : cache.longest] = state["v"].to(device)
-        cache.positions = state["positions"].to(device)
-        return cache
 
 
 class RMSNorm(nn.Module):
@@ -337,10 +279,12 @@ class Decoder(nn.Module):
         """
         T = tokens.shape[1]
         end = T if cache is None else cache.longest + T
+        if cache is not None:
+            cache.reserve(len(cache), end)
         step = self._step(tokens, cache, positions, end)
         x = self.embed_tokens(tokens)
         for i, layer in enumerate(self.layers):
-            x = layer(x, step, None if cache is None else cache.k[i], None if cache is None else cache.v[i], end)
+            x = layer(x, step, *(cache.layer(i) if cache is not None else (None, None)), end)
         if cache is not None:
             cache.positions = cache.positions + T
             cache.longest = end

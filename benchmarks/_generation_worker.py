@@ -1,0 +1,114 @@
+"""One job of ``generation.py`` with whichever rlscaling stands first on the path; prints one JSON object.
+
+Uses only what every version of the generator has: ``start``, ``advance``, ``n_live``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import resource
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+import _common as common  # first: it keeps BLAS on one thread
+from rlscaling.trainer import make_config, rng
+from rlscaling.trainer.generate import Generator, Sampling
+from rlscaling.trainer.model import Decoder, ModelSpec, build_model
+from rlscaling.trainer.tasks import Prompt, make_task
+
+SLOTS, COMPLETIONS, MEDIAN, SIGMA, PROMPT = 64, 8192, 8, 1.0, 6
+STEPS = 60  # of the default task
+
+
+def lengths() -> list[int]:
+    """Return lognormal lengths, in tokens."""
+    drawn = np.random.default_rng(common.SEED).lognormal(np.log(MEDIAN), SIGMA, COMPLETIONS)
+    return [max(1, round(x)) for x in drawn]
+
+
+def prompts(limits: list[int]) -> list[Prompt]:
+    """Return one prompt of six tokens for each completion, which ends at its limit and not before."""
+    ids = np.random.default_rng(common.SEED + 1).integers(1, 20, (len(limits), PROMPT)).tolist()
+    return [Prompt(tuple(row), "", "", i, length=limit) for i, (row, limit) in enumerate(zip(ids, limits, strict=True))]
+
+
+def task(longest: int) -> Any:
+    """Return a task whose completions never end by themselves: no token is its end token."""
+    return SimpleNamespace(
+        pad_id=0, eos_id=-1, think_end_id=-1, phrase=(), max_new_tokens=longest, score=lambda *_: (0.0, -1.0)
+    )
+
+
+def model(longest: int) -> Decoder:
+    """Return the default decoder with room for the longest completion."""
+    torch.manual_seed(0)
+    return Decoder(ModelSpec(20, max_positions=PROMPT + longest))
+
+
+def cache_bytes(generator: Any) -> int:
+    """Return the bytes of keys and values between two calls."""
+    cache = generator._cache
+    parts = [] if cache is None else [*cache.k, *cache.v]  # one tensor of all layers in the past, a list now
+    return sum(part.numel() * part.element_size() for part in parts)
+
+
+def lognormal() -> dict[str, float]:
+    """Keep the slots full from outside: a completion is started when another ends."""
+    limits = lengths()
+    policy, questions = model(max(limits)), prompts(limits)
+    generator = Generator(task(max(limits)), Sampling(rng.key_of(0), 1))
+    began, calls, most, started = time.process_time(), 0, 0, 0
+    while started < len(questions) or generator.n_live:
+        room = min(SLOTS - generator.n_live, len(questions) - started)
+        generator.start([(started + i, questions[started + i], 1) for i in range(room)])
+        started += room
+        generator.advance(policy, 0, 1)
+        calls += 1
+        most = max(most, cache_bytes(generator))
+    seconds = time.process_time() - began
+    return {"seconds": seconds, "calls": calls, "tokens": generator.n_sampled, "cache_bytes": most}
+
+
+def default() -> dict[str, float]:
+    """Generate what so many steps of the default run need, batch after batch."""
+    config = make_config()
+    own = make_task(config)
+    policy = build_model(config, own)
+    generator = Generator(own, Sampling(rng.key_of(0), config.generations))
+    began, most = time.process_time(), 0
+    for step in range(STEPS):
+        first = step * config.prompts_per_step
+        groups = range(first, first + config.prompts_per_step)
+        generator.start([(g, own.train_prompt(g), config.generations) for g in groups])
+        while generator.n_live:
+            generator.advance(policy, step, 1)
+            most = max(most, cache_bytes(generator))
+    return {"seconds": time.process_time() - began, "tokens": generator.n_sampled, "cache_bytes": most}
+
+
+def memory() -> dict[str, float]:
+    """Keep 64 slots full with a model of 16 KiB a token and room for 600 positions; return what the process grew by."""
+    limits = [min(length, 400) for length in lengths()[:160]]
+    torch.manual_seed(0)
+    policy = Decoder(ModelSpec(20, d_model=256, n_layers=8, n_heads=8, n_kv_heads=8, d_ff=64, max_positions=600))
+    generator, questions = Generator(task(400), Sampling(rng.key_of(0), 1)), prompts(limits)
+    generator.start([(len(limits), dataclasses.replace(questions[0], length=1), 1)])
+    generator.advance(policy, 0)  # what torch itself allocates at the first pass
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+    while started < len(questions) or generator.n_live:
+        room = min(SLOTS - generator.n_live, len(questions) - started)
+        generator.start([(started + i, questions[started + i], 1) for i in range(room)])
+        started += room
+        generator.advance(policy, 0, 1)
+    return {"peak_bytes": 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps({"lognormal": lognormal, "default": default, "memory": memory}[sys.argv[1]]()))

@@ -116,6 +116,14 @@ class Optimizer:
         return {"adamw": self.adamw.state_dict(), "steps": self.steps, "masters": [m.detach() for m in self.masters]}
 
     @torch.no_grad()
+    def begin_from(self, steps: int) -> None:
+        """Make room for the moments of an optimizer that has done so many steps; their values are to be filled in."""
+        self.steps = steps
+        for master in self.masters if steps else ():
+            moments = {name: torch.zeros_like(master) for name in ("exp_avg", "exp_avg_sq")}
+            self.adamw.state[master] = {"step": torch.tensor(float(steps), device=master.device), **moments}
+
+    @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state_dict``; the weights of the model follow their masters."""
         self.adamw.load_state_dict(state["adamw"])

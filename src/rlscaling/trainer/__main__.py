@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rlscaling.errors import RLScalingError
 from rlscaling.trainer.distributed.command import add_rank_arguments, run_on_ranks
+from rlscaling.trainer.distributed.ending import ended_by_a_signal, report_in_peace
 from rlscaling.trainer.distributed.layout import Place, place_of
 from rlscaling.trainer.jobs import jobs_of, run_jobs
 from rlscaling.trainer.options import add_arguments
@@ -40,12 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _on_ranks(options: argparse.Namespace, place: Place) -> int:
     """Train as one of several ranks; every one says why it ends."""
-    try:
-        for line in run_on_ranks(options, place):
-            print(line, flush=True)
-    except RLScalingError as error:
-        print(f"error on rank {place.rank}: {error}", file=sys.stderr, flush=True)
-        return 3
+    with ended_by_a_signal():
+        try:
+            for line in run_on_ranks(options, place):
+                print(line, flush=True)
+        except RLScalingError as error:
+            report_in_peace()
+            print(f"error on rank {place.rank}: {error}", file=sys.stderr, flush=True)
+            return 3
     return 0
 
 

@@ -14,7 +14,7 @@ from rlscaling.trainer.config import TrainConfig, to_dict
 from rlscaling.trainer.errors import TrainError
 
 if TYPE_CHECKING:
-    from torch.distributed import Store
+    from torch.distributed.distributed_c10d import Store
 
     from rlscaling.trainer.distributed.layout import Layout
 
@@ -98,7 +98,7 @@ def difference(proposals: Sequence[Proposal]) -> str:
     return ""
 
 
-def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str) -> None:
+def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str, timeout: float) -> None:
     """Compare the proposals of all ranks.
 
     Parameters
@@ -111,6 +111,8 @@ def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str)
         Number of this rank and of all.
     name
         Another one for each time that ranks agree.
+    timeout
+        Seconds that the others have.
 
     Raises
     ------
@@ -121,13 +123,13 @@ def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str)
     proposals = []
     for other in range(world):
         try:
-            told = json.loads(store.get(f"{name}/{other}"))
+            store.wait([f"{name}/{other}"], datetime.timedelta(seconds=timeout))
         except RuntimeError:  # DistStoreError is one
             raise TrainError(
-                f"rank {other} of {world} has said nothing for {store.timeout}: it has not started, or has ended with "
-                "an error of its own"
+                f"rank {other} of {world} has said nothing for {timeout:g} s: it has not started, or has ended with an "
+                "error of its own"
             ) from None
-        proposals.append(Proposal(**told))
+        proposals.append(Proposal(**json.loads(store.get(f"{name}/{other}"))))
     if found := difference(proposals):
         tell(store, rank=rank, world=world, name=f"{name}/told")
         raise TrainError(found)

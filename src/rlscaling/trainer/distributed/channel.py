@@ -7,6 +7,7 @@ ends.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import queue
@@ -16,6 +17,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +27,7 @@ import torch
 from rlscaling.trainer.errors import TrainError
 
 if TYPE_CHECKING:
-    from torch.distributed import Store
+    from torch.distributed.distributed_c10d import Store
 
 _LENGTHS = struct.Struct("<QQ")  # bytes of the JSON part, bytes of the arrays
 _HELLO = struct.Struct("<32sQ")  # the secret of the job and the rank
@@ -206,19 +208,27 @@ class Hub:
         return self._lost[0] if self._lost else None
 
     def abort(self, reason: str) -> None:
-        """Tell every rank that is left why the run ends."""
+        """Tell every rank that is left why the run ends, and give it some seconds to read that and hang up."""
         for connection in self._connections.values():
             try:
                 connection.send(Message("abort", {"reason": reason}))
-            except PeerLostError:
+                connection.sock.shutdown(socket.SHUT_WR)
+            except (PeerLostError, OSError):
                 continue  # it is the reason
+        # closing while something has not been read would take the message back
+        until = time.monotonic() + NOTICE_SECONDS
+        while len(self._lost) < len(self._connections) and (left := until - time.monotonic()) > 0:
+            with contextlib.suppress(PeerLostError):
+                self.receive(left)
 
     def close(self) -> None:
         """End the thread and all connections."""
         self._wake.send(b"x")
         self._thread.join()
-        for sock in (self._wake, self._woken, *self._connections.values()):
-            sock.close()
+        self._wake.close()
+        self._woken.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def __enter__(self) -> Self:
         return self

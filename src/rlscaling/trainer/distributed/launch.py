@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import torch
-import torch.distributed as dist
 
 from rlscaling.trainer.checkpoint import check_free
 from rlscaling.trainer.distributed.agreement import Proposal, agree, proposal_of
 from rlscaling.trainer.distributed.channel import Hub, PeerLostError, Spoke
+from rlscaling.trainer.distributed.ending import EndedError, ended_by_a_signal, report_in_peace
 from rlscaling.trainer.distributed.generating import GeneratorRank
 from rlscaling.trainer.distributed.layout import Layout, Place, check_layout, layout_of, place_of
 from rlscaling.trainer.distributed.training import DistributedResult, Follower, Lead
-from rlscaling.trainer.distributed.world import World, connect, find_others
+from rlscaling.trainer.distributed.world import World, connect, find_others, leave_groups
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.run import cpu_threads
 
@@ -58,7 +54,8 @@ class Ranks:
             On every rank, when they do not.
         """
         self._runs += 1
-        agree(self.store, proposal, rank=self.place.rank, world=self.place.world, name=f"agree/{self._runs}")
+        place, name = self.place, f"agree/{self._runs}"
+        agree(self.store, proposal, rank=place.rank, world=place.world, name=name, timeout=self.timeout)
 
     def train(
         self,
@@ -75,10 +72,11 @@ class Ranks:
         if self._world is None:
             self._world = connect(self.place, layout, config.device, self.store)
         name, host = f"channel/{self._runs}", self.place.master
-        with cpu_threads(config.threads), _ended_by_a_signal():
+        with cpu_threads(config.threads):
             if self.place.rank:
                 with Spoke(self.store, name, host, self.place.rank, self.timeout) as spoke:
-                    return _follow(config, self._world, out, spoke)
+                    _follow(config, self._world, out, spoke)
+                    return None
             with Hub(self.store, name, host, range(1, self.place.world), self.timeout) as hub:
                 return _lead(config, self._world, out, hub, resume=resume, on_row=on_row)
 
@@ -93,8 +91,7 @@ class Ranks:
 
     def close(self) -> None:
         """Leave the process groups."""
-        if self._world is not None:
-            dist.destroy_process_group()
+        leave_groups()
 
 
 def train_distributed(
@@ -140,7 +137,8 @@ def train_distributed(
         raise TrainError("RANK and WORLD_SIZE are not set: start with torchrun, or call train for one process")
     layout = layout_of(place.world, generators, trainers)
     ranks = Ranks(place)
-    result = ranks.train(config, out, layout, resume=resume, on_row=on_row)
+    with ended_by_a_signal():
+        result = ranks.train(config, out, layout, resume=resume, on_row=on_row)
     ranks.close()
     return result
 
@@ -158,24 +156,20 @@ def _lead(
     try:
         lead = Lead(config, world, out, hub, on_row)
         return lead.run(resume)
-    except _Ended as error:
-        lost = hub.lost(seconds=0.5)
-        reason = str(error) if lost is None else _lost(world, lost)
-    except RuntimeError as error:  # a collective that a rank has left
+    except (EndedError, PeerLostError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
+        report_in_peace()
+        leave_groups()
         lost = hub.lost()
-        if lost is None:
+        if lost is None and isinstance(error, RuntimeError):
             hub.abort(f"rank 0 has failed: {error}")
             raise
-        reason = _lost(world, lost)
-    except PeerLostError as error:
-        lost = hub.lost()
-        reason = str(error) if lost is None else _lost(world, lost)
+        reason = f"{error if lost is None else _lost(world, lost)}; {_whole(lead)}"
+        hub.abort(reason)
+        raise TrainError(reason) from None
     except TrainError as error:
+        report_in_peace()
         hub.abort(str(error))
         raise
-    reason = f"{reason}; {_whole(lead)}"
-    hub.abort(reason)
-    raise TrainError(reason)
 
 
 def _lost(world: World, rank: int) -> str:
@@ -199,34 +193,13 @@ def _follow(config: TrainConfig, world: World, out: str | Path | None, spoke: Sp
             GeneratorRank(config, world, spoke).run()
         else:
             Follower(config, world, out, spoke).run()
-    except PeerLostError:
-        raise
-    except (RuntimeError, _Ended) as error:
+    except (EndedError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
+        report_in_peace()
+        leave_groups()
         reason = spoke.reason()
         if not reason and isinstance(error, RuntimeError):
             raise
         raise TrainError(reason or str(error)) from None
-
-
-class _Ended(TrainError):
-    """The launcher, or the system, asks this process to end."""
-
-
-@contextlib.contextmanager
-def _ended_by_a_signal() -> Iterator[None]:
-    """Turn SIGTERM, which torchrun sends when another rank has ended, into an error that says so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, _: FrameType | None) -> None:
-        raise _Ended(f"ended by {signal.Signals(number).name}")
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _use_device(config: TrainConfig, place: Place) -> None:

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rlscaling.trainer.model import MixtureOfExperts
 from rlscaling.trainer.peers import Share
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Trainers:
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        self._balances = [_Balance(layer.mlp) for layer in model.layers if hasattr(layer.mlp, "experts")]
+        mixtures = [module for module in model.modules() if isinstance(module, MixtureOfExperts)]
+        self._balances = [_Balance(mixture) for mixture in mixtures]
         mesh = DeviceMesh.from_group(self.group, self.device)
         policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)  # bf16 gradients are not added up in bf16
         for layer in model.layers:
@@ -84,12 +86,10 @@ class _Balance:
     probability: the parts add up to the loss of the whole micro-batch (``model.MixtureOfExperts``).
     """
 
-    def __init__(self, mixture: nn.Module) -> None:
-        self.top_k = int(mixture.top_k)  # type: ignore[arg-type]
+    def __init__(self, mixture: MixtureOfExperts) -> None:
+        self.top_k = mixture.top_k
         self._logits: Tensor | None = None
-        gate = mixture.gate
-        assert isinstance(gate, nn.Module)
-        gate.register_forward_hook(self._keep)
+        mixture.gate.register_forward_hook(self._keep)
 
     def _keep(self, _: nn.Module, __: object, logits: Tensor) -> None:
         self._logits = logits
@@ -145,5 +145,5 @@ def pull(model: nn.Module, group: dist.ProcessGroup) -> None:
         sizes = [weights[i].numel() for i in bucket]
         flat = weights[bucket[0]].new_empty(sum(sizes))
         dist.broadcast(flat, src=0, group=group)
-        for i, part in zip(bucket, flat.split(sizes), strict=True):
+        for i, part in zip(bucket, torch.split(flat, sizes), strict=True):
             weights[i].copy_(part.view_as(weights[i]))

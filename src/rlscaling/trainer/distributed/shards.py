@@ -31,20 +31,19 @@ def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer, group: dis
     TrainError
         When the disk takes no more.
     """
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.state_dict_saver import save
 
     try:
-        dcp.save(_tensors(model, optimizer), checkpoint_id=folder, process_group=group)
-    except (OSError, dcp.api.CheckpointException) as error:
+        save(_tensors(model, optimizer), checkpoint_id=folder, process_group=group)
+    except (OSError, CheckpointException) as error:
         raise TrainError(
             f"{folder} could not be written ({error}); the checkpoint before it is whole: make room and resume"
         ) from error
 
 
 @torch.no_grad()
-def load_shards(
-    folder: Path, model: nn.Module, optimizer: Optimizer, *, steps: int, group: dist.ProcessGroup
-) -> None:
+def load_shards(folder: Path, model: nn.Module, optimizer: Optimizer, *, steps: int, group: dist.ProcessGroup) -> None:
     """Read weights and moments; ``steps`` are those of the optimizer.
 
     Raises
@@ -52,12 +51,13 @@ def load_shards(
     TrainError
         When the folder is not there or torn.
     """
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.state_dict_loader import load
 
     optimizer.begin_from(steps)
     try:
-        dcp.load(_tensors(model, optimizer), checkpoint_id=folder, process_group=group)
-    except (OSError, dcp.api.CheckpointException) as error:
+        load(_tensors(model, optimizer), checkpoint_id=folder, process_group=group)
+    except (OSError, CheckpointException) as error:
         raise TrainError(
             f"{folder} cannot be read ({type(error).__name__}); put it back, or remove checkpoint.pt to begin the run "
             "again"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from rlscaling.trainer.distributed import sharding
 from rlscaling.trainer.distributed.clocks import RankClock, Spent
@@ -49,7 +51,7 @@ class Census:
     peak_bytes: int  # of weights, gradients and moments on the fullest trainer rank
 
 
-def find_others(place: Place, timeout: float) -> dist.Store:
+def find_others(place: Place, timeout: float) -> Store:
     """Return the store that all ranks see.
 
     Raises
@@ -59,7 +61,7 @@ def find_others(place: Place, timeout: float) -> dist.Store:
     """
     within = datetime.timedelta(seconds=timeout)
     try:
-        store, _, _ = next(iter(dist.rendezvous("env://", place.rank, place.world, timeout=within)))
+        store, _, _ = next(iter(rendezvous("env://", place.rank, place.world, timeout=within)))
     except RuntimeError as error:  # DistNetworkError, DistStoreError
         raise TrainError(
             f"rank {place.rank} of {place.world} did not find the others at MASTER_ADDR={place.master} within "
@@ -69,12 +71,12 @@ def find_others(place: Place, timeout: float) -> dist.Store:
     return store
 
 
-def connect(place: Place, layout: Layout, device: str, store: dist.Store) -> World:
+def connect(place: Place, layout: Layout, device: str, store: Store) -> World:
     """Make the process groups; every rank calls it."""
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     dist.init_process_group(
         backend,
-        store=dist.PrefixStore("groups", store),
+        store=PrefixStore("groups", store),
         rank=place.rank,
         world_size=place.world,
         timeout=COLLECTIVE_TIMEOUT,
@@ -84,6 +86,12 @@ def connect(place: Place, layout: Layout, device: str, store: dist.Store) -> Wor
     is_trainer = layout.role(place.rank) == "trainer"
     receives = place.rank == 0 or not is_trainer
     return World(place, layout, trainers if is_trainer else None, receivers if receives else None)
+
+
+def leave_groups() -> None:
+    """Leave all process groups, so that a rank that waits for this one in a collective goes on with an error."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def exchange_weights(world: World, model: nn.Module, clock: RankClock, peak_bytes: int = 0) -> Census:

@@ -217,7 +217,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
         raise TrainError(
             f"{path} cannot be read as a checkpoint ({type(error).__name__}); remove it to begin the run again"
         ) from error

@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
 _LENGTHS = struct.Struct("<QQ")  # bytes of the JSON part, bytes of the arrays
+_READ_SECONDS = 1.0
 _HELLO = struct.Struct("<32sQ")  # the secret of the job and the rank
 NOTICE_SECONDS = 5.0
 """By when the end of a connection is known after a collective has failed."""
@@ -75,15 +76,17 @@ class Connection:
 
     def __init__(self, sock: socket.socket, peer: int) -> None:
         self.sock, self.peer = sock, peer
+        self._sending = threading.Lock()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def send(self, message: Message) -> None:
         """Send a message."""
         try:
-            self.sock.sendall(encode(message))
+            with self._sending:
+                self.sock.sendall(encode(message))
         except OSError:
-            raise PeerLostError(f"rank {self.peer} has ended") from None
+            raise self._lost() from None
 
     def receive(self) -> Message:
         """Return the next message, however long it takes."""
@@ -103,9 +106,13 @@ class Connection:
             except OSError:
                 got = 0
             if not got:
-                raise PeerLostError(f"rank {self.peer} has ended")
+                raise self._lost()
             view = view[got:]
         return data
+
+    def _lost(self) -> PeerLostError:
+        remedy = "" if self.peer else "; start again with --resume"  # rank 0 itself knows what is left
+        return PeerLostError(f"rank {self.peer} has ended before the run was done{remedy}")
 
     def close(self) -> None:
         """End the connection."""
@@ -127,12 +134,19 @@ class Hub:
         Ranks to wait for.
     timeout
         Seconds to wait for them.
+
+    Attributes
+    ----------
+    explain : callable
+        What to tell the others when a rank has ended: from its number.
     """
 
     def __init__(self, store: Store, name: str, host: str, others: Iterable[int], timeout: float) -> None:
         self._connections: dict[int, Connection] = {}
         self._news: queue.SimpleQueue[tuple[int, Message | None]] = queue.SimpleQueue()
         self._lost: list[int] = []
+        self._over = False  # ranks may end
+        self.explain: Callable[[int], str] = lambda rank: f"rank {rank} has ended before the run was done"
         family, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.create_server(address[:2], family=family) as server:
             secret = secrets.token_bytes(32)
@@ -176,6 +190,9 @@ class Hub:
                         selector.unregister(key.fileobj)
                         self._lost.append(key.data)
                         self._news.put((key.data, None))
+                        if not self._over:  # from here, because rank 0 may wait in a collective for those to be told
+                            self._over = True
+                            self._tell(self.explain(key.data))
 
     def receive(self, timeout: float | None = None) -> tuple[int, Message] | None:
         """Return the next message and who sent it; None when none comes in time.
@@ -207,22 +224,31 @@ class Hub:
             pass
         return self._lost[0] if self._lost else None
 
-    def abort(self, reason: str) -> None:
-        """Tell every rank that is left why the run ends, and give it some seconds to read that and hang up."""
+    def _tell(self, reason: str) -> None:
         for connection in self._connections.values():
-            try:
+            with contextlib.suppress(PeerLostError):  # it is the reason, or knows it already
                 connection.send(Message("abort", {"reason": reason}))
-                connection.sock.shutdown(socket.SHUT_WR)
-            except (PeerLostError, OSError):
-                continue  # it is the reason
+
+    def end(self) -> None:
+        """Tell every rank that the run is done."""
+        self._over = True
+        self.send(Message("end"))
+
+    def abort(self, reason: str) -> None:
+        """Tell every rank that is left why the run ends, and give it a second to read that and hang up."""
+        self._over = True
+        self._tell(reason)
         # closing while something has not been read would take the message back
-        until = time.monotonic() + NOTICE_SECONDS
+        until = time.monotonic() + _READ_SECONDS
         while len(self._lost) < len(self._connections) and (left := until - time.monotonic()) > 0:
             with contextlib.suppress(PeerLostError):
                 self.receive(left)
 
     def close(self) -> None:
         """End the thread and all connections."""
+        self._over = True
+        if not self._thread.is_alive():
+            return
         self._wake.send(b"x")
         self._thread.join()
         self._wake.close()

@@ -155,6 +155,7 @@ def _lead(
     lead: Lead | None = None
     try:
         lead = Lead(config, world, out, hub, on_row)
+        hub.explain = lambda rank: _lost(lead, rank)
         return lead.run(resume)
     except (EndedError, PeerLostError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
         report_in_peace()
@@ -163,7 +164,7 @@ def _lead(
         if lost is None and isinstance(error, RuntimeError):
             hub.abort(f"rank 0 has failed: {error}")
             raise
-        reason = f"{error if lost is None else _lost(world, lost)}; {_whole(lead)}"
+        reason = f"{error}; {_whole(lead)}" if lost is None else _lost(lead, lost)
         hub.abort(reason)
         raise TrainError(reason) from None
     except TrainError as error:
@@ -172,8 +173,9 @@ def _lead(
         raise
 
 
-def _lost(world: World, rank: int) -> str:
-    return f"rank {rank}, a {world.layout.role(rank)}, has ended before the run was done"
+def _lost(lead: Lead | None, rank: int) -> str:
+    role = "" if lead is None else f", a {lead.world.layout.role(rank)},"
+    return f"rank {rank}{role} has ended before the run was done; {_whole(lead)}"
 
 
 def _whole(lead: Lead | None) -> str:

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rlscaling.trainer.distributed.ending import EndedError
 from rlscaling.trainer.errors import TrainError
 
 if TYPE_CHECKING:
@@ -37,9 +38,13 @@ def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer, group: dis
     try:
         save(_tensors(model, optimizer), checkpoint_id=folder, process_group=group)
     except (OSError, CheckpointException) as error:
-        raise TrainError(
-            f"{folder} could not be written ({error}); the checkpoint before it is whole: make room and resume"
-        ) from error
+        for cause in _causes(error):
+            if isinstance(cause, OSError):
+                raise TrainError(
+                    f"{folder} could not be written: {cause.strerror}; the checkpoint before it is whole: make room "
+                    "and resume"
+                ) from error
+        raise RuntimeError(f"{folder} was not written by all ranks") from error  # one of them has ended
 
 
 @torch.no_grad()
@@ -59,9 +64,19 @@ def load_shards(folder: Path, model: nn.Module, optimizer: Optimizer, *, steps: 
         load(_tensors(model, optimizer), checkpoint_id=folder, process_group=group)
     except (OSError, CheckpointException) as error:
         raise TrainError(
-            f"{folder} cannot be read ({type(error).__name__}); put it back, or remove checkpoint.pt to begin the run "
-            "again"
+            f"{folder} cannot be read ({type(_causes(error)[0]).__name__}); put it back, or remove checkpoint.pt to "
+            "begin the run again"
         ) from error
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return what went wrong on the ranks; this process being asked to end comes before all else."""
+    failures = getattr(error, "failures", {})
+    causes: list[BaseException] = [cause for cause, _ in failures.values()] or [error]
+    for cause in causes:
+        if isinstance(cause, EndedError):
+            raise cause
+    return causes
 
 
 def remove_other_shards(folder: Path, keep: str | None) -> None:

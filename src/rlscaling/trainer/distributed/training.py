@@ -162,7 +162,7 @@ class Lead(TrainerRank):
             stopped = self.dispatcher.exhausted if self.step < config.steps else ""
             if stopped and not any(row["kind"] == "eval" and row["step"] == self.step for row in self.folder.rows):
                 self._evaluate()
-            self.hub.send(Message("end"))
+            self.hub.end()
             return self._result(stopped, began)
 
     def _begin(self) -> None:

@@ -61,14 +61,14 @@ def find_others(place: Place, timeout: float) -> Store:
     """
     within = datetime.timedelta(seconds=timeout)
     try:
-        store, _, _ = next(iter(rendezvous("env://", place.rank, place.world, timeout=within)))
+        found: tuple[Store, int, int] = next(iter(rendezvous("env://", place.rank, place.world, timeout=within)))
     except RuntimeError as error:  # DistNetworkError, DistStoreError
         raise TrainError(
             f"rank {place.rank} of {place.world} did not find the others at MASTER_ADDR={place.master} within "
             f"{timeout:g} s: {str(error).splitlines()[0]}"
         ) from None
-    store.set_timeout(within)
-    return store
+    found[0].set_timeout(within)
+    return found[0]
 
 
 def connect(place: Place, layout: Layout, device: str, store: Store) -> World:

@@ -40,16 +40,18 @@ def sample(process: int) -> tuple[float, int, int]:
 def watch(folder: Path, minutes: float) -> dict[int, list[tuple[float, int, int]]]:
     """Run for so long; return the samples of each rank."""
     found: dict[int, list[tuple[float, int, int]]] = {0: [], 1: []}
-    with subprocess.Popen(torchrun(2, "-m", "rlscaling.trainer", "--out", str(folder), *SETTINGS)) as launcher:
+    command = torchrun(2, "-m", "rlscaling.trainer", "--out", str(folder), *SETTINGS)
+    said = folder.with_suffix(".log")
+    with said.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as launcher:
         trace = folder / "trace.jsonl"
         while not trace.exists() or trace.read_bytes().count(b"\n") < 10:
             if launcher.poll() is not None:
-                raise SystemExit("the run ended before it began")
+                raise SystemExit(f"the run ended before it began:\n{said.read_text()}")
             time.sleep(0.1)
         ranks, until = processes(launcher.pid), time.monotonic() + 60 * minutes
         while time.monotonic() < until:
             if launcher.poll() is not None:
-                raise SystemExit("the run ended by itself")
+                raise SystemExit(f"the run ended by itself:\n{said.read_text()}")
             for rank, process in ranks.items():
                 found[rank].append(sample(process))
             time.sleep(EVERY)

@@ -25,9 +25,12 @@ from rlscaling.trainer.distributed.clocks import ClusterMeter, RankClock, Spent
 from rlscaling.trainer.distributed.dispatch import Dispatcher, groups_of
 from rlscaling.trainer.distributed.generating import evaluate_share, share_of
 from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, place_of
-from rlscaling.trainer.distributed.sharding import BUCKET_BYTES, buckets
+from rlscaling.trainer.distributed.sharding import BUCKET_BYTES, Trainers, buckets
+from rlscaling.trainer.distributed.shards import load_shards, remove_other_shards, save_shards
 from rlscaling.trainer.evaluate import evaluation_seed
 from rlscaling.trainer.generate import generate_all
+from rlscaling.trainer.jobs import Job, run_jobs
+from rlscaling.trainer.learner import Learner
 from rlscaling.trainer.rollout import Group, Rollout, pack_rollouts
 from rlscaling.trainer.run import Run
 from rlscaling.trainer.schedule import Schedule
@@ -235,6 +238,57 @@ def test_strangers_are_not_let_in() -> None:
             assert stranger.recv(1) == b""
         with pytest.raises(TrainError, match=r"rank 1 did not call within 0.5 s"):
             made.result(30)
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone() -> Iterator[dist.ProcessGroup]:
+    """A process group of this process."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    assert dist.group.WORLD is not None
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch", "ignore::FutureWarning:torch")
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_shards_hold_weights_masters_and_moments(dtype: str, tmp_path: Path, alone: dist.ProcessGroup) -> None:
+    config = make_config(**{**SMALL, "dtype": dtype})
+    first, second = (Learner(config, Trainers(alone, "cpu")) for _ in range(2))
+    for _ in range(2):
+        for weight in first.optimizer.masters:
+            weight.grad = torch.ones_like(weight)
+        first.optimizer.step()
+    save_shards(tmp_path / "checkpoint-2-a", first.model, first.optimizer, alone)
+    load_shards(tmp_path / "checkpoint-2-a", second.model, second.optimizer, steps=2, group=alone)
+    for left, right in zip(first.optimizer.masters, second.optimizer.masters, strict=True):
+        assert torch.equal(whole(left), whole(right))
+        a, b = first.optimizer.adamw.state[left], second.optimizer.adamw.state[right]
+        assert float(a["step"]) == float(b["step"]) == 2
+        assert all(torch.equal(whole(a[name]), whole(b[name])) for name in ("exp_avg", "exp_avg_sq"))
+    for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(whole(a), whole(b))
+    remove_other_shards(tmp_path, "checkpoint-2-b")
+    with pytest.raises(TrainError, match=r"checkpoint-2-a cannot be read .* put it back, or remove checkpoint.pt"):
+        load_shards(tmp_path / "checkpoint-2-a", second.model, second.optimizer, steps=2, group=alone)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        TrainError, match=r"file/checkpoint-3 could not be written: .*; the checkpoint before it is whole"
+    ):
+        save_shards(tmp_path / "file" / "checkpoint-3", first.model, first.optimizer, alone)
+
+
+def whole(value: Any) -> torch.Tensor:
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
+
+
+def test_the_command_of_one_process_refuses_to_be_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TrainError, match="this is rank 1 of 2 and would train the same run as the others"):
+        next(run_jobs([Job(make_config(**SMALL), tmp_path / "run")], resume=False))
 
 
 # --- dispatch -------------------------------------------------------------------------------------------

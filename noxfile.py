@@ -63,9 +63,18 @@ def notebooks(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Run the benchmarks given after `--`, or all of them."""
     install(session, "test")
-    on_a_cpu = sorted(str(path) for path in Path("benchmarks").glob("[!_]*.py") if path.name != "gpu_check.py")
+    on_a_cpu = sorted(
+        str(path) for path in Path("benchmarks").glob("[!_]*.py") if path.name not in ("gpu_check.py", "soak.py")
+    )
     for name in session.posargs or on_a_cpu:
         session.run("python", name)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """A generator and a trainer for three minutes, or for `-- --minutes N`: flat memory, no leak, a whole trace."""
+    install(session, "test")
+    session.run("python", "benchmarks/soak.py", *session.posargs)
 
 
 @nox.session
@@ -73,6 +82,7 @@ def full(session: nox.Session) -> None:
     """Everything long: the slow tests, CUDA 12, then the tests on the lowest versions we promise and on the newest."""
     install(session, "test")
     session.run("python", "-m", "pytest", "-q", "-n", "auto", "-m", "not gpu")
+    session.notify("soak", ["--minutes", "30"])
     session.notify("logs")
     session.notify("cluster")
     session.notify("cuda12")

@@ -1,12 +1,16 @@
-"""``python -m rlscaling.trainer``: as ``rlscaling train``, without the fit at the end."""
+"""``python -m rlscaling.trainer``: as ``rlscaling train``, without the fit at the end; under torchrun on many ranks."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
 from rlscaling.errors import RLScalingError
+from rlscaling.trainer.distributed.command import add_rank_arguments, run_on_ranks
+from rlscaling.trainer.distributed.ending import ended_by_a_signal, report_in_peace
+from rlscaling.trainer.distributed.layout import Place, place_of
 from rlscaling.trainer.jobs import jobs_of, run_jobs
 from rlscaling.trainer.options import add_arguments
 
@@ -15,8 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m rlscaling.trainer", description=__doc__, allow_abbrev=False)
     add_arguments(parser)
+    add_rank_arguments(parser)
     options = parser.parse_args(arguments)
     try:
+        place = place_of(os.environ)
+        if place is not None and place.world > 1:
+            return _on_ranks(options, place)
+        if options.generators is not None or options.trainers is not None:
+            parser.error("--generators and --trainers share out the ranks of torchrun, and there is one process only")
         jobs = jobs_of(options)
     except RLScalingError as error:
         parser.error(str(error))
@@ -26,6 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RLScalingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
+    return 0
+
+
+def _on_ranks(options: argparse.Namespace, place: Place) -> int:
+    """Train as one of several ranks; every one says why it ends."""
+    with ended_by_a_signal():
+        try:
+            for line in run_on_ranks(options, place):
+                print(line, flush=True)
+        except RLScalingError as error:
+            report_in_peace()
+            print(f"error on rank {place.rank}: {error}", file=sys.stderr, flush=True)
+            return 3
     return 0
 
 

@@ -21,6 +21,8 @@ from rlscaling.trainer.errors import TrainError
 
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
 CHECKPOINT_VERSION = 1
+ONE_PROCESS, RANKS = "one process", "ranks of torchrun"
+_COMMANDS = {ONE_PROCESS: "rlscaling train", RANKS: "torchrun -m rlscaling.trainer"}
 
 
 def check_free(folder: Path) -> None:
@@ -55,11 +57,11 @@ class RunFolder:
         Header of the trace; ``config_hash`` decides whether a folder belongs to this run.
     resume
         Go on with the run in the folder; a folder that holds none yet begins one.
+    writer
+        Who writes checkpoints: one process or ranks. Neither can go on from the other's.
 
     Attributes
     ----------
-    rows : list
-        The rows of the trace, those of earlier processes included.
     state : dict or None
         The checkpoint to go on from.
     lost : float
@@ -71,9 +73,17 @@ class RunFolder:
         When the folder holds a run and ``resume`` is false, or holds another run.
     """
 
-    def __init__(self, folder: str | Path | None, header: Mapping[str, Any], *, resume: bool = False) -> None:
+    def __init__(
+        self,
+        folder: str | Path | None,
+        header: Mapping[str, Any],
+        *,
+        resume: bool = False,
+        writer: str = ONE_PROCESS,
+    ) -> None:
         self.folder = Path(folder) if folder is not None else None
-        self.rows: list[dict[str, Any]] = []
+        self.writer = writer
+        self._rows: list[dict[str, Any]] = []  # without a folder
         self.state: dict[str, Any] | None = None
         self.saved_at: int | None = None
         self.lost = 0.0
@@ -86,6 +96,11 @@ class RunFolder:
             self._rewind(str(header["compute_column"]))
             header = {key: value for key, value in header.items() if key != "run_id"}  # the one in the file stays
         self._writer = TraceWriter(self.folder / TRACE, header, append=resume)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the trace, those of earlier processes included."""
+        return self._rows if self.trace is None else read_jsonl(self.trace)[1]
 
     @property
     def trace(self) -> Path | None:
@@ -103,7 +118,13 @@ class RunFolder:
             found = read_jsonl(trace)[0].get("config_hash")
             self._same_config(found, header, trace)
         if checkpoint.exists():
-            self.state = _load(checkpoint)
+            self.state = load_checkpoint(checkpoint)
+            found = self.state.get("writer", ONE_PROCESS)
+            if found != self.writer:
+                raise TrainError(
+                    f"{checkpoint} was written by {found} and {self.writer} cannot go on from it; start it the way it "
+                    f"was started ({_COMMANDS[found]}), or choose another folder"
+                )
             self._same_config(self.state["config_hash"], header, checkpoint)
             if not self._holds_a_header():
                 raise TrainError(
@@ -136,7 +157,6 @@ class RunFolder:
             if redone:  # once the rows have moved, only the checkpoint knows
                 self._store(self.state)
         rewind(trace, last)
-        self.rows = [row for row in rows if row["step"] <= last]
 
     def write(self, kind: str, row: Mapping[str, Any]) -> None:
         """Append a row to the trace.
@@ -146,8 +166,9 @@ class RunFolder:
         TrainError
             When the disk takes no more; the trace up to here is whole.
         """
-        self.rows.append({"kind": kind, **row})
-        if self._writer is not None:
+        if self._writer is None:
+            self._rows.append({"kind": kind, **row})
+        else:
             writer = self._writer
             self._guard(lambda: writer.write(kind, **row), "the row", row["step"])
 
@@ -155,9 +176,8 @@ class RunFolder:
         """Replace the checkpoint."""
         if self.folder is None:
             return
-        self._store(
-            {"version": CHECKPOINT_VERSION, "step": step, "config_hash": config_hash, "lost": self.lost, **state}
-        )
+        head = {"version": CHECKPOINT_VERSION, "writer": self.writer, "step": step, "config_hash": config_hash}
+        self._store({**head, "lost": self.lost, **state})
         self.saved_at = step
 
     def _store(self, state: Mapping[str, Any]) -> None:
@@ -187,10 +207,17 @@ class RunFolder:
         self.close()
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint holds.
+
+    Raises
+    ------
+    TrainError
+        When it is torn, or of another format.
+    """
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError) as error:
         raise TrainError(
             f"{path} cannot be read as a checkpoint ({type(error).__name__}); remove it to begin the run again"
         ) from error

@@ -60,7 +60,17 @@ def evaluate(
         model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots
     )
     gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
-    by_domain: dict[str, list[Rollout]] = {domain: [] for domain in task.domains}
+    return summarize(rollouts, task.domains, n, gap)
+
+
+def evaluation_seed(config: TrainConfig, step: int) -> int:
+    """Return the seed of the evaluation at a step: other samples at every one, of the same prompts."""
+    return config.seed * 1_000_003 + step
+
+
+def summarize(rollouts: Sequence[Rollout], domains: Sequence[str], n: int, gap: float) -> list[Evaluation]:
+    """Return one result per domain of ``n`` completions of each prompt, sorted by prompt; ``gap`` is the mismatch."""
+    by_domain: dict[str, list[Rollout]] = {domain: [] for domain in domains}
     for rollout in rollouts:
         by_domain[rollout.prompt.domain].append(rollout)
     return [_summarize(domain, found, n, gap) for domain, found in by_domain.items()]

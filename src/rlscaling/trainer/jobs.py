@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlscaling.trainer.config import TrainConfig, make_config
+from rlscaling.trainer.distributed.layout import place_of
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.options import PAPER_EVAL, given_fields
 from rlscaling.trainer.progress import Progress
@@ -75,8 +77,14 @@ def run_jobs(jobs: Sequence[Job], *, resume: bool) -> Iterator[Trained]:
     Raises
     ------
     TrainError
-        When torch is missing, a folder holds another run, or a run cannot go on.
+        When torch is missing, a folder holds another run, or a run cannot go on; or as one of several ranks.
     """
+    place = place_of(os.environ)
+    if place is not None and place.world > 1:
+        raise TrainError(
+            f"this is rank {place.rank} of {place.world} and would train the same run as the others; for several ranks "
+            "take torchrun -m rlscaling.trainer"
+        )
     from rlscaling.trainer import train
     from rlscaling.trainer.checkpoint import check_free
     from rlscaling.trainer.run import check_save

@@ -19,12 +19,13 @@ from rlscaling.trainer.checkpoint import RunFolder
 from rlscaling.trainer.config import TrainConfig
 from rlscaling.trainer.curriculum import PoolExhaustedError
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.evaluate import evaluate
+from rlscaling.trainer.evaluate import evaluate, evaluation_seed
 from rlscaling.trainer.filters import kept_completions, token_weights
+from rlscaling.trainer.learner import Learner, Row
 from rlscaling.trainer.lengths import penalized_reward
 from rlscaling.trainer.policy import policy_loss
 from rlscaling.trainer.rollout import Group, collate
-from rlscaling.trainer.run import Row, Run, check_save, cpu_threads
+from rlscaling.trainer.run import Run, check_save, cpu_threads
 from rlscaling.trainer.stepstats import StepStats, batch_columns
 from rlscaling.trainer.warmup import supervised_warmup
 
@@ -142,8 +143,11 @@ def train(
     return TrainResult(folder.trace, run.step, folder.rows, stopped, run.task.downstream, run.task.notes)
 
 
-def update(run: Run, groups: list[Group]) -> Row:
-    """Take one gradient step on P groups of G completions; return its metrics."""
+def update(run: Learner, groups: list[Group]) -> Row:
+    """Take one gradient step on P groups of G completions; return its metrics.
+
+    Ranks that train together all call it with the same groups and share its step 5.
+    """
     config = run.config
     P, G = len(groups), config.generations
     batch = collate(groups, run.task.pad_id).to(config.device)  # (N, T), N = P * G, prompt by prompt
@@ -166,16 +170,18 @@ def update(run: Run, groups: list[Group]) -> Row:
 
     # 5. The loss, micro-batch by micro-batch: the denominator is in the weights, so gradients just add up.
     rows = keep.flatten().nonzero()[:, 0]
-    stats = StepStats(run.step)
+    stats = StepStats(run.step, batch.version[rows, 0])
     for part in torch.split(rows, config.micro_batch or len(rows)) if len(rows) else ():
-        micro = batch.select(part)
-        result = policy_loss(run.model, micro, advantage[part], weight[part], config)
-        loss = result.loss
-        if run.model.load_balance_loss is not None:  # mixture of experts: use them all
-            loss = loss + config.load_balance * run.model.load_balance_loss * len(part) / len(rows)
-        torch.autograd.backward(loss)
+        share = run.peers.share(part, weight)
+        micro = batch.select(share.rows)
+        result = policy_loss(run.model, micro, advantage[share.rows], share.weight, config)
+        loss, balance = result.loss, run.peers.load_balance(run.model, share)
+        if balance is not None:  # mixture of experts: use them all
+            loss = loss + config.load_balance * balance * len(part) / len(rows)
+        torch.autograd.backward(run.peers.scaled(loss))
         run.optimizer.accumulate()
-        stats.add(micro, weight[part], result)
+        stats.add(micro, share.weight, result)
+    run.peers.add_up(stats)
 
     # 6. AdamW. A batch in which nothing was kept changes no weight, and its step still counts.
     grad_norm = run.optimizer.step() if len(rows) else 0.0
@@ -192,7 +198,7 @@ def save_if_due(run: Run) -> None:
         run.save()
 
 
-def check_finite(run: Run, loss: float, grad_norm: float) -> None:
+def check_finite(run: Learner, loss: float, grad_norm: float) -> None:
     """Stop before a loss or gradient that is no number reaches the checkpoint."""
     for name, value in (("loss", loss), ("gradient norm", grad_norm)):
         if not math.isfinite(value):
@@ -213,7 +219,7 @@ def log_step(run: Run, row: Row) -> None:
 def evaluate_and_log(run: Run) -> None:
     """Write one row per domain: mean@n on the held-out prompts."""
     with run.meter.time("evaluate"):
-        seed = run.config.seed * 1_000_003 + run.step  # other samples at every evaluation, of the same prompts
+        seed = evaluation_seed(run.config, run.step)
         results = evaluate(run.model, run.task, run.heldout, run.config, seed=seed)
     for result in results:
         run.log("eval", dataclasses.asdict(result))

@@ -11,7 +11,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+
+def _whole(value: Tensor) -> Tensor:
+    """Return a number whose parts lie on several ranks."""
+    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return full
+
+
+def _local(value: Tensor) -> Tensor:
+    """Return the part of a tensor that lies on this rank."""
+    local: Tensor = value.to_local() if hasattr(value, "to_local") else value
+    return local
 
 
 class Optimizer:
@@ -29,6 +41,11 @@ class Optimizer:
         As in AdamW. With eps 1e-15 an update has the size of the rate whatever the gradient's.
     clip
         Largest norm of the gradient; larger ones are scaled down to it. 0 leaves them.
+
+    Attributes
+    ----------
+    peak_bytes : int
+        Most that weights, gradients and moments have taken on this rank, in bytes.
     """
 
     def __init__(
@@ -46,6 +63,7 @@ class Optimizer:
         self.params = [param for param in model.parameters() if param.requires_grad]
         self.masters = [p if p.dtype == torch.float32 else p.detach().float().clone() for p in self.params]
         self._separate = any(p is not m for p, m in zip(self.params, self.masters, strict=True))
+        self.peak_bytes = 0
         self.adamw = torch.optim.AdamW(self.masters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True)
 
     @torch.no_grad()
@@ -69,15 +87,23 @@ class Optimizer:
 
         A norm that is not finite leaves the weights as they are: the caller decides what to do.
         """
-        norm = float(torch.nn.utils.clip_grad_norm_(self.masters, self.clip))
+        norm = float(_whole(torch.nn.utils.clip_grad_norm_(self.masters, self.clip)))
         if math.isfinite(norm):
             self.steps += 1
             for group in self.adamw.param_groups:
                 group["lr"] = self.lr * min(1.0, self.steps / max(self.warmup, 1))
             self.adamw.step()
             self._copy_back()
+        self.peak_bytes = max(self.peak_bytes, self.state_bytes())
         self.adamw.zero_grad(set_to_none=True)
         return norm
+
+    def state_bytes(self) -> int:
+        """Return the bytes that weights, their masters, gradients and moments take on this rank now."""
+        masters = [m for p, m in zip(self.params, self.masters, strict=True) if p is not m]
+        moments = [m for state in self.adamw.state.values() for m in (state["exp_avg"], state["exp_avg_sq"])]
+        grads = [grad for p in (*self.params, *masters) if (grad := p.grad) is not None]
+        return sum(_local(t).numel() * t.element_size() for t in (*self.params, *masters, *moments, *grads))
 
     @torch.no_grad()
     def _copy_back(self) -> None:
@@ -88,6 +114,14 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return moments, steps and master weights."""
         return {"adamw": self.adamw.state_dict(), "steps": self.steps, "masters": [m.detach() for m in self.masters]}
+
+    @torch.no_grad()
+    def begin_from(self, steps: int) -> None:
+        """Make room for the moments of an optimizer that has done so many steps; their values are to be filled in."""
+        self.steps = steps
+        for master in self.masters if steps else ():
+            moments = {name: torch.zeros_like(master) for name in ("exp_avg", "exp_avg_sq")}
+            self.adamw.state[master] = {"step": torch.tensor(float(steps), device=master.device), **moments}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

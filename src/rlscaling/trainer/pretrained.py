@@ -214,7 +214,14 @@ def check_target(folder: str | Path) -> None:
         raise TrainError(f"{folder} exists and is not empty: it was left as it is; save the model to another folder")
 
 
-def save_model(model: Decoder, source: str | Path, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> list[Path]:
+def save_model(
+    model: Decoder,
+    source: str | Path,
+    folder: str | Path,
+    *,
+    weights: Mapping[str, Tensor] | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> list[Path]:
     """Write the decoder in the layout that it was read from; transformers and this package load it again.
 
     Parameters
@@ -225,6 +232,8 @@ def save_model(model: Decoder, source: str | Path, folder: str | Path, *, shard_
         The folder it was read from: ``config.json`` and the tokenizer come from there.
     folder
         A new or empty folder.
+    weights
+        Those to write, by the decoder's names; None takes its own, which must be whole.
     shard_bytes
         Weights beyond this size go into several files with an index.
 
@@ -243,7 +252,8 @@ def save_model(model: Decoder, source: str | Path, folder: str | Path, *, shard_
     source, folder = Path(source), Path(folder)
     check_target(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {hf_name(name): weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
+    own = dict(model.named_parameters()) if weights is None else weights
+    weights = {hf_name(name): weight.detach().cpu().contiguous() for name, weight in own.items()}
     config = read_json(source / "config.json", "which says what the model is")
     kind = str(DTYPES[model.spec.dtype]).removeprefix("torch.")
     config.pop("torch_dtype", None)

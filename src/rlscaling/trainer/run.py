@@ -5,30 +5,23 @@ from __future__ import annotations
 import contextlib
 import platform
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from rlscaling.trainer import rng
-from rlscaling.trainer.config import TrainConfig, config_hash, to_dict
+from rlscaling.trainer.config import TrainConfig, to_dict
 from rlscaling.trainer.curriculum import Curriculum
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.generate import Generator, Sampling
 from rlscaling.trainer.kernels import ops
-from rlscaling.trainer.meter import FlopModel, Meter
-from rlscaling.trainer.model import build_model
-from rlscaling.trainer.optim import Optimizer
-from rlscaling.trainer.pretrained import check_target, fingerprint, save_model
+from rlscaling.trainer.learner import Learner, Row
+from rlscaling.trainer.pretrained import check_target, save_model
 from rlscaling.trainer.schedule import Cluster, Costs, Schedule
-from rlscaling.trainer.tasks import make_task
-
-if TYPE_CHECKING:
-    from rlscaling.trainer.checkpoint import RunFolder
-
-Row = dict[str, Any]
+from rlscaling.trainer.tasks import Task
 
 
 @contextlib.contextmanager
@@ -53,53 +46,70 @@ def check_save(config: TrainConfig, folder: str | Path | None) -> None:
     check_target(folder)
 
 
-class Run:
-    """Model, optimizer, generation in flight, curriculum and meter of one run.
+def make_curriculum(config: TrainConfig, task: Task) -> Curriculum:
+    """Return the curriculum of a run at its start."""
+    return Curriculum(
+        task.n_train,
+        config.prompts_per_step,
+        kind=config.curriculum,
+        threshold=config.npr_threshold,
+        seed=config.seed,
+    )
 
-    Attributes
+
+def make_generator(config: TrainConfig, task: Task) -> Generator:
+    """Return what samples the training completions of a run."""
+    window = config.interrupt_window if config.length_control == "interruption" else None
+    return Generator(task, Sampling(rng.key_of(config.seed), config.generations, config.temperature, window))
+
+
+def header_of(learner: Learner, roles: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header of a trace.
+
+    Parameters
     ----------
-    step : int
-        Updates done.
-    folder : RunFolder
-        Where rows and checkpoints go; set once it is open.
+    learner
+        The run.
+    roles
+        How many devices generate and train, and whether they are modelled.
     """
+    config, task = learner.config, learner.task
+    return {
+        "run_id": uuid.uuid4().hex[:12],
+        "name": f"{config.recipe}-s{config.seed}",
+        "recipe": config.recipe,
+        "seed": config.seed,
+        "compute_unit": "gpu-hours" if learner.on_gpu else "device-hours",
+        "compute_column": learner.compute_column,
+        "task": task.name,
+        "ceilings": task.ceilings,
+        "downstream": list(task.downstream),
+        "data_notes": list(task.notes),
+        "first_epoch_end": -(-task.n_train // config.prompts_per_step),
+        "config_hash": learner.identity,
+        "config": to_dict(config),
+        "n_parameters": sum(weight.numel() for weight in learner.model.parameters()),
+        "device": torch.cuda.get_device_name() if learner.on_gpu else platform.machine(),
+        "kernels": ops.backend(config.device)[0],
+        "n_devices": learner.meter.n_devices,
+        "roles": dict(roles),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
+    }
 
-    folder: RunFolder
-    on_row: Callable[[Row], None] | None = None
+
+class Run(Learner):
+    """Model, optimizer, generation in flight, curriculum and meter of one run in one process."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self.config = config
-        self.step = 0
-        self.task = make_task(config)
+        super().__init__(config)
         self.heldout = self.task.heldout_prompts(config.eval_prompts)
-        self.model = build_model(config, self.task)
-        self.optimizer = Optimizer(
-            self.model,
-            lr=config.lr,
-            warmup=config.lr_warmup,
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_eps,
-            weight_decay=config.weight_decay,
-            clip=config.grad_clip,
-        )
-        self.flops = FlopModel.of(self.model)
-        self.meter = Meter()
-        self.curriculum = Curriculum(
-            self.task.n_train,
-            config.prompts_per_step,
-            kind=config.curriculum,
-            threshold=config.npr_threshold,
-            seed=config.seed,
-        )
+        self.curriculum = make_curriculum(config, self.task)
         self.cluster = self._cluster()
-        self._model_fingerprint = fingerprint(config.model_path) if config.model_path else ""
 
     def _cluster(self) -> Cluster:
         config = self.config
-        window = config.interrupt_window if config.length_control == "interruption" else None
-        sampling = Sampling(rng.key_of(config.seed), config.generations, config.temperature, window)
         return Cluster(
-            Generator(self.task, sampling),
+            make_generator(config, self.task),
             self.curriculum,
             self.task.train_prompt,
             schedule=Schedule(config.schedule, config.k, config.prompts_per_step),
@@ -113,54 +123,14 @@ class Run:
             generations=config.generations,
         )
 
-    @property
-    def on_gpu(self) -> bool:
-        """Whether compute is counted in GPU-hours."""
-        return self.config.device.startswith("cuda")
-
-    @property
-    def identity(self) -> str:
-        """What two processes must agree in to be one run: the settings, the data and the pretrained model."""
-        return config_hash(self.config, (self.task.fingerprint, self._model_fingerprint))
-
-    @property
-    def compute_column(self) -> str:
-        """Column of the trace that holds the training compute."""
-        return "compute_gpu_hours" if self.on_gpu else "compute"
-
     def header(self) -> dict[str, Any]:
         """Return the header of the trace."""
-        config = self.config
-        return {
-            "run_id": uuid.uuid4().hex[:12],
-            "name": f"{config.recipe}-s{config.seed}",
-            "recipe": config.recipe,
-            "seed": config.seed,
-            "compute_unit": "gpu-hours" if self.on_gpu else "device-hours",
-            "compute_column": self.compute_column,
-            "task": self.task.name,
-            "ceilings": self.task.ceilings,
-            "downstream": list(self.task.downstream),
-            "data_notes": list(self.task.notes),
-            "first_epoch_end": -(-self.task.n_train // config.prompts_per_step),
-            "config_hash": self.identity,
-            "config": to_dict(config),
-            "n_parameters": sum(weight.numel() for weight in self.model.parameters()),
-            "device": torch.cuda.get_device_name() if self.on_gpu else platform.machine(),
-            "kernels": ops.backend(config.device)[0],
-            "n_devices": self.meter.n_devices,
-            "roles": {"generators": config.clock_generators, "trainers": config.clock_trainers, "modelled": True},
-            "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-        }
+        roles = {"generators": self.config.clock_generators, "trainers": self.config.clock_trainers, "modelled": True}
+        return header_of(self, roles)
 
     def log(self, kind: str, row: Row) -> None:
-        """Write a row of the trace: the step and what the run has cost so far stand first."""
-        modelled = {"modelled_gpu_hours": self.cluster.modelled_hours}
-        totals = {**self.meter.columns(self.compute_column), **modelled, **self.task.state_dict()}
-        full = {"step": self.step, **totals, **row}
-        self.folder.write(kind, full)
-        if self.on_row is not None:
-            self.on_row({"kind": kind, **full})
+        """Write a row of the trace, with the hours of the modelled cluster."""
+        super().log(kind, {"modelled_gpu_hours": self.cluster.modelled_hours, **row})
 
     def save(self) -> None:
         """Replace the checkpoint by one of now."""

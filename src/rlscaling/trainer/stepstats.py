@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -31,14 +31,16 @@ class StepStats:
     ----------
     updates
         Updates done before this one: the version of the weights it starts from.
+    first_version
+        (n,) version at the first token of each completion that it trains on.
     """
 
-    def __init__(self, updates: int) -> None:
+    def __init__(self, updates: int, first_version: Tensor) -> None:
         self.updates = updates
+        self._lags = updates - first_version
         self.loss = 0.0
         self.n_tokens = self.n_clipped = self.n_fresh = 0
         self.ratio_sum = self.ratio_max = self.entropy_sum = self.gap_sum = 0.0
-        self._lags: list[Tensor] = []
 
     def add(self, micro: Batch, weight: Tensor, result: HeadResult) -> None:
         """Add a micro-batch."""
@@ -49,7 +51,6 @@ class StepStats:
         self.ratio_sum += float(stats.ratio_sum)
         self.ratio_max = max(self.ratio_max, float(stats.ratio_max))
         self.entropy_sum += float(result.entropy.sum())
-        self._lags.append((self.updates - micro.version[:, 0]).cpu())
         self._add_mismatch(micro, weight > 0, result.logp)
 
     def _add_mismatch(self, micro: Batch, inside: Tensor, logp: Tensor) -> None:
@@ -59,10 +60,20 @@ class StepStats:
         self.n_fresh += int(tokens.sum())
         self.gap_sum += float((logp - micro.old_logp[inside])[tokens].abs().sum())
 
+    def sums(self) -> list[float]:
+        """Return what adds up over ranks; the largest ratio does not."""
+        counts = (self.n_tokens, self.n_clipped, self.n_fresh)
+        return [*map(float, counts), self.loss, self.ratio_sum, self.entropy_sum, self.gap_sum]
+
+    def replace(self, sums: Sequence[float], ratio_max: float) -> None:
+        """Take the sums, and the largest ratio, of all ranks."""
+        self.n_tokens, self.n_clipped, self.n_fresh = map(int, sums[:3])
+        self.loss, self.ratio_sum, self.entropy_sum, self.gap_sum = sums[3:]
+        self.ratio_max = ratio_max
+
     def columns(self) -> dict[str, Any]:
         """Return the columns of a train row; a mean over nothing is None."""
-        lags = torch.cat(self._lags).float() if self._lags else torch.empty(0)
-        n = self.n_tokens
+        lags, n = self._lags.float(), self.n_tokens
         return {
             "loss": self.loss,
             "entropy": self.entropy_sum / n if n else None,

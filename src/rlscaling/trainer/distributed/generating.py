@@ -1,0 +1,134 @@
+"""A rank that generates: it samples what rank 0 hands out, with the newest weights there are."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlscaling.trainer import rng
+from rlscaling.trainer.distributed.channel import Message, Spoke
+from rlscaling.trainer.distributed.clocks import RankClock
+from rlscaling.trainer.distributed.world import World, exchange_weights
+from rlscaling.trainer.evaluate import MISMATCH_ROLLOUTS, mismatch
+from rlscaling.trainer.generate import Generator, Sampling, evaluation_slots
+from rlscaling.trainer.model import Decoder, build_model
+from rlscaling.trainer.rollout import Rollout, pack_rollouts
+from rlscaling.trainer.run import make_generator
+from rlscaling.trainer.tasks import make_task
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.config import TrainConfig
+    from rlscaling.trainer.tasks import Prompt, Task
+
+
+def rows_at_once(prompts: int, generations: int, generators: int) -> int:
+    """Return the completions that a generator holds at once: all generators together hold a batch."""
+    return -(-prompts // generators) * generations
+
+
+def share_of(n: int, index: int, of: int) -> range:
+    """Return which of ``n`` prompts the generator number ``index`` evaluates."""
+    return range(n * index // of, n * (index + 1) // of)
+
+
+def evaluate_share(
+    model: Decoder, task: Task, prompts: Sequence[Prompt], numbers: range, config: TrainConfig, seed: int
+) -> list[Rollout]:
+    """Return the completions of some held-out prompts, those that an evaluation of all would sample."""
+    window = config.interrupt_window if config.length_control == "interruption" else None
+    n = config.eval_samples
+    key = rng.key_of(seed, rng.EVALUATION)
+    sampling = Sampling(key, n, config.temperature, window, exact_score=True)
+    generator = Generator(task, sampling, slots=max(evaluation_slots(model.spec), config.rollouts_per_step))
+    generator.start([(i, prompts[i], n) for i in numbers])
+    return sorted(generator.advance(model, version=0), key=lambda rollout: (rollout.group, rollout.sample))
+
+
+class GeneratorRank:
+    """The loop of a generator.
+
+    Parameters
+    ----------
+    config
+        The settings of the run.
+    world
+        The ranks.
+    spoke
+        Where work comes from and completions go.
+    """
+
+    def __init__(self, config: TrainConfig, world: World, spoke: Spoke) -> None:
+        self.config, self.world, self.spoke = config, world, spoke
+        self.task = make_task(config)
+        self.heldout = self.task.heldout_prompts(config.eval_prompts)
+        self.model = build_model(config, self.task).requires_grad_(False)
+        self.generator = make_generator(config, self.task)
+        self.clock = RankClock()
+        self.version = 0
+        self._slots = rows_at_once(config.prompts_per_step, config.generations, world.layout.generators)
+        self._queue: collections.deque[tuple[int, int]] = collections.deque()
+        self._ended: dict[int, list[Rollout]] = {}
+
+    def run(self) -> None:
+        """Sample until rank 0 says that the run is over."""
+        while self._listen():
+            self._start()
+            for rollout in self.generator.advance(self.model, self.version, 1):
+                ended = self._ended.setdefault(rollout.group, [])
+                ended.append(rollout)
+                if len(ended) == self.config.generations:
+                    self._send("group", {}, self._ended.pop(rollout.group))
+
+    def _send(self, kind: str, facts: dict[str, Any], rollouts: list[Rollout]) -> None:
+        facts = {**facts, "counted": self.task.state_dict()}
+        self.spoke.send(Message(kind, facts, pack_rollouts(rollouts)))
+
+    @property
+    def _idle(self) -> bool:
+        return not self._queue and not self.generator.n_live
+
+    def _listen(self) -> bool:
+        """Do what rank 0 has asked for; without work, sleep until it asks. False at the end of the run."""
+        while self._idle or self.spoke.waiting():
+            if self._idle:
+                with self.clock.waiting():
+                    message = self.spoke.receive()
+            else:
+                message = self.spoke.receive()
+            if message.kind == "end":
+                return False
+            self._do(message)
+        return True
+
+    def _do(self, message: Message) -> None:
+        if message.kind == "start":
+            self._queue.extend((n, prompt) for n, prompt in message.facts["groups"])
+        elif message.kind == "push":
+            exchange_weights(self.world, self.model, self.clock)
+            self.version = message.facts["version"]
+        elif message.kind == "evaluate":
+            with self.clock.left_out():
+                self._evaluate(message.facts["seed"])
+                message = self.spoke.receive()
+            assert message.kind == "evaluated", message.kind
+
+    def _start(self) -> None:
+        """Begin groups as long as there is room for all of their completions."""
+        size = self.config.generations
+        new = []
+        room = self._slots - self.generator.n_live
+        while self._queue and room >= size:
+            n, prompt = self._queue.popleft()
+            new.append((n, self.task.train_prompt(prompt), size))
+            room -= size
+        if new:
+            self.generator.start(new)
+
+    def _evaluate(self, seed: int) -> None:
+        layout = self.world.layout
+        index = self.world.place.rank - layout.trainers
+        numbers = share_of(len(self.heldout), index, layout.generators)
+        rollouts = evaluate_share(self.model, self.task, self.heldout, numbers, self.config, seed)
+        gap = mismatch(self.model, rollouts[:MISMATCH_ROLLOUTS], self.task.pad_id, self.config) if rollouts else None
+        self._send("evaluation", {"gap": gap}, rollouts)

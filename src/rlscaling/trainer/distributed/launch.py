@@ -1,0 +1,223 @@
+"""From torchrun's variables to a run: find the others, agree, play a role, and end together."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from rlscaling.trainer.checkpoint import check_free
+from rlscaling.trainer.distributed.agreement import Proposal, agree, proposal_of
+from rlscaling.trainer.distributed.channel import Hub, PeerLostError, Spoke
+from rlscaling.trainer.distributed.ending import EndedError, ended_by_a_signal, report_in_peace
+from rlscaling.trainer.distributed.generating import GeneratorRank
+from rlscaling.trainer.distributed.layout import Layout, Place, check_layout, layout_of, place_of
+from rlscaling.trainer.distributed.training import DistributedResult, Follower, Lead
+from rlscaling.trainer.distributed.world import World, connect, find_others, leave_groups
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.run import check_save, cpu_threads
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.config import TrainConfig
+    from rlscaling.trainer.learner import Row
+
+ARRIVAL_SECONDS = 300.0
+"""By when all ranks must have started."""
+
+
+class Ranks:
+    """The ranks that torchrun has started; they can train several runs one after the other.
+
+    Parameters
+    ----------
+    place
+        Of this process.
+    timeout
+        Seconds to wait for the others.
+    """
+
+    def __init__(self, place: Place, timeout: float = ARRIVAL_SECONDS) -> None:
+        self.place, self.timeout = place, timeout
+        self.store = find_others(place, timeout)
+        self._runs = 0
+        self._world: World | None = None
+
+    def agree(self, proposal: Proposal) -> None:
+        """See that all ranks want the same.
+
+        Raises
+        ------
+        TrainError
+            On every rank, when they do not.
+        """
+        self._runs += 1
+        place, name = self.place, f"agree/{self._runs}"
+        agree(self.store, proposal, rank=place.rank, world=place.world, name=name, timeout=self.timeout)
+
+    def train(
+        self,
+        config: TrainConfig,
+        out: str | Path | None,
+        layout: Layout,
+        *,
+        resume: bool = False,
+        on_row: Callable[[Row], None] | None = None,
+        save_model: str | Path | None = None,
+    ) -> DistributedResult | None:
+        """Train one run; the result is rank 0's."""
+        self.agree(self._proposal(config, out, layout, resume, save_model))
+        _use_device(config, self.place)
+        if self._world is None:
+            self._world = connect(self.place, layout, config.device, self.store)
+        name, host = f"channel/{self._runs}", self.place.master
+        with cpu_threads(config.threads):
+            if self.place.rank:
+                with Spoke(self.store, name, host, self.place.rank, self.timeout) as spoke:
+                    _follow(config, self._world, out, spoke)
+                    return None
+            with Hub(self.store, name, host, range(1, self.place.world), self.timeout) as hub:
+                save_to = None if save_model is None else Path(save_model)
+                start = functools.partial(Lead, config, self._world, out, hub, on_row, save_to)
+                return _lead(start, hub, resume=resume)
+
+    def _proposal(
+        self,
+        config: TrainConfig,
+        out: str | Path | None,
+        layout: Layout,
+        resume: bool,
+        save_model: str | Path | None,
+    ) -> Proposal:
+        try:
+            check_layout(layout, config)
+            if self.place.rank == 0:
+                check_save(config, save_model)
+            if out is not None and not resume and self.place.rank == 0:
+                check_free(Path(out))
+        except TrainError as error:
+            return Proposal({}, str(error))
+        return proposal_of(config, layout, out, resume=resume, rank=self.place.rank)
+
+    def close(self) -> None:
+        """Leave the process groups."""
+        leave_groups()
+
+
+def train_distributed(
+    config: TrainConfig,
+    out: str | Path | None = None,
+    *,
+    generators: int | None = None,
+    trainers: int | None = None,
+    resume: bool = False,
+    on_row: Callable[[Row], None] | None = None,
+    save_model: str | Path | None = None,
+) -> DistributedResult | None:
+    """Train on the ranks that torchrun has started; every rank calls it.
+
+    Parameters
+    ----------
+    config
+        From ``make_config``, the same on every rank.
+    out
+        Folder of the run, seen by all trainer ranks; None keeps the rows in memory.
+    generators, trainers
+        How many ranks generate and train; by default one in five trains.
+    resume
+        Go on with the run in the folder; the number of ranks may be another.
+    on_row
+        Called with every row of the trace, on rank 0.
+    save_model
+        A new folder for the trained model, in the layout of the pretrained one that the run began with.
+
+    Returns
+    -------
+    DistributedResult or None
+        Where the trace is, and its rows, on rank 0; None on the others.
+
+    Raises
+    ------
+    TrainError
+        On every rank: when torchrun's variables are missing, ranks disagree, one ends early, or as in ``train``.
+
+    References
+    ----------
+    Generators, trainers and PipelineRL: ScaleRL, sections 2 and 3.1 (arXiv 2510.13786).
+    """
+    place = place_of(os.environ)
+    if place is None:
+        raise TrainError("RANK and WORLD_SIZE are not set: start with torchrun, or call train for one process")
+    layout = layout_of(place.world, generators, trainers)
+    ranks = Ranks(place)
+    with ended_by_a_signal():
+        result = ranks.train(config, out, layout, resume=resume, on_row=on_row, save_model=save_model)
+    ranks.close()
+    return result
+
+
+def _lead(start: Callable[[], Lead], hub: Hub, *, resume: bool) -> DistributedResult:
+    lead: Lead | None = None
+    try:
+        lead = start()
+        hub.explain = lambda rank: _lost(lead, rank)
+        return lead.run(resume)
+    except (EndedError, PeerLostError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
+        report_in_peace()
+        leave_groups()
+        lost = hub.lost()
+        if lost is None and isinstance(error, RuntimeError):
+            hub.abort(f"rank 0 has failed: {error}")
+            raise
+        reason = f"{error}; {_whole(lead)}" if lost is None else _lost(lead, lost)
+        hub.abort(reason)
+        raise TrainError(reason) from None
+    except TrainError as error:
+        report_in_peace()
+        hub.abort(str(error))
+        raise
+
+
+def _lost(lead: Lead | None, rank: int) -> str:
+    role = "" if lead is None else f", a {lead.world.layout.role(rank)},"
+    return f"rank {rank}{role} has ended before the run was done; {_whole(lead)}"
+
+
+def _whole(lead: Lead | None) -> str:
+    """Say what is left to go on from."""
+    folder = getattr(lead, "folder", None)
+    if lead is None or folder is None or folder.saved_at is None:
+        return "there is no checkpoint yet"
+    return (
+        f"the run stops after step {lead.step}; the checkpoint of step {folder.saved_at} is whole: start again with "
+        "--resume"
+    )
+
+
+def _follow(config: TrainConfig, world: World, out: str | Path | None, spoke: Spoke) -> None:
+    try:
+        if world.trainers is None:
+            GeneratorRank(config, world, spoke).run()
+        else:
+            Follower(config, world, out, spoke).run()
+    except (EndedError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
+        report_in_peace()
+        leave_groups()
+        reason = spoke.reason()
+        if not reason and isinstance(error, RuntimeError):
+            raise
+        raise TrainError(reason or str(error)) from None
+
+
+def _use_device(config: TrainConfig, place: Place) -> None:
+    """Give each rank of a machine a GPU of its own."""
+    if config.device == "cuda":
+        if place.local_rank >= torch.cuda.device_count():
+            raise TrainError(
+                f"rank {place.rank} is number {place.local_rank} on its machine, which has "
+                f"{torch.cuda.device_count()} GPUs; start as many ranks as there are"
+            )
+        torch.cuda.set_device(place.local_rank)

@@ -56,9 +56,7 @@ def evaluate(
     n, temperature = config.eval_samples, config.temperature
     # as many completions as training has at once fit the memory, whatever the bound of a small model says
     slots = max(evaluation_slots(model.spec), config.rollouts_per_step)
-    rollouts = generate_all(
-        model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots
-    )
+    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots)
     gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
     return summarize(rollouts, task.domains, n, gap)
 

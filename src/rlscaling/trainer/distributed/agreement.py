@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rlscaling.trainer.checkpoint import CHECKPOINT, load_checkpoint
 from rlscaling.trainer.config import TrainConfig, to_dict
 from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.text_data import parse_sources
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
@@ -70,8 +71,11 @@ def proposal_of(config: TrainConfig, layout: Layout, folder: str | Path | None, 
 def sources_of(config: TrainConfig) -> dict[str, str]:
     """Return fingerprints of the files that a run is made from: two machines may have others under the same names."""
     found = {}
-    for path in (*config.data, *config.downstream):
-        with open(path, "rb") as stream:
+    for path in (
+        *parse_sources(config.data, "data").values(),
+        *parse_sources(config.downstream, "downstream").values(),
+    ):
+        with path.open("rb") as stream:
             found[f"content of {path}"] = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
     if config.model_path:
         from rlscaling.trainer.pretrained import fingerprint

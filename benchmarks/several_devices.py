@@ -1,6 +1,6 @@
 """Generator and trainer ranks on this machine: waiting of both schedules, speed and memory of one and two trainers.
 
-    python benchmarks/distributed.py             # three runs one after the other, three ranks at most
+    python benchmarks/several_devices.py             # three runs one after the other, three ranks at most
 
 The idle fraction is measured: rank-seconds spent waiting over all rank-seconds. PipelineRL's gain is that it is small;
 PPO-off-policy-k leaves each side idle while the other works. Memory per

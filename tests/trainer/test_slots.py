@@ -31,7 +31,7 @@ SPEC = ModelSpec(VOCAB, d_model=16, d_ff=16, max_positions=MAX_POSITIONS)
 class Ragged:
     """Prompts of 1 to 40 tokens whose completions end at a limit of their own, or at the end token before it."""
 
-    pad_id, eos_id, think_end_id = 0, 1, 2
+    pad_id, eos_id, think_end_id, stop_ids = 0, 1, 2, (1,)
     phrase = (3, 2)
     max_new_tokens = LONGEST
 
@@ -181,7 +181,7 @@ def test_lognormal_lengths_take_few_calls() -> None:
     """64 slots, sigma 1: a static batch runs until its longest completion ends."""
     limits = np.random.default_rng(0).lognormal(np.log(4), 1.0, 4096).round().clip(1, 60).astype(int)
     task = Ragged()
-    task.eos_id, task.max_new_tokens = -1, 60
+    task.stop_ids, task.max_new_tokens = (-1,), 60
     own = Generator(task, Sampling(rng.key_of(0), 1), slots=64)  # type: ignore[arg-type]
     own.start([(i, Prompt((2, 3), "", "", i, length=int(limit)), 1) for i, limit in enumerate(limits)])
     model = decoder(dataclasses.replace(SPEC, n_layers=1))

@@ -204,10 +204,12 @@ def test_the_callback_passes_events_on(tmp_path: Path) -> None:
     assert [row["kind"] for row in read_jsonl(tmp_path / "trace.jsonl")[1]] == ["eval", "train", "eval", "train"]
 
 
+@pytest.mark.trl
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 def test_a_real_run_of_trl(tmp_path: Path) -> None:
     """TRL's GRPOTrainer on a tiny Qwen2 with the options of a recipe: the trace is its evaluations."""
-    trl = pytest.importorskip("trl")
+    import trl
+
     datasets = pytest.importorskip("datasets")
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -35,10 +35,12 @@ VERL_VALUES = {
 """Names in verl/trainer/ppo/core_algos.py, commit 018f23b5."""
 
 
+@pytest.mark.trl
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing. is deprecated:FutureWarning")  # a default of TRL's
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_trl_takes_every_option(recipe: str, tmp_path: Path) -> None:
-    trl = pytest.importorskip("trl")
+    import trl
+
     found = export_recipe(recipe, "trl")
     fields = {field.name for field in dataclasses.fields(trl.GRPOConfig)}
     assert set(found.options) <= fields
@@ -108,9 +110,11 @@ def test_the_cap_of_cispo_means_the_same_in_both() -> None:
     assert 1 + export_recipe("scalerl", "verl").options["actor_rollout_ref.actor.clip_ratio_high"] == cap
 
 
+@pytest.mark.trl
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing. is deprecated:FutureWarning")
 def test_the_text_is_python_and_shell(tmp_path: Path) -> None:
-    trl = pytest.importorskip("trl")
+    import trl
+
     code = str(export_recipe("dapo", "trl")).replace("GRPOConfig(\n", "GRPOConfig(\n    use_cpu=True, bf16=False,\n")
     space: dict[str, Any] = {}
     exec(compile(code.replace("(\n", f"(\n    output_dir={str(tmp_path)!r},\n", 1), "dapo", "exec"), space)

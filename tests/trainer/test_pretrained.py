@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from checkpoints import FAMILIES, LLAMA3, SIZES, edit_config, write_model
+from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.hf_config import read_architecture
-from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.model import Decoder
 from rlscaling.trainer.policy import hidden_states
 from rlscaling.trainer.pretrained import fingerprint, load_model, save_model

@@ -1,12 +1,17 @@
-"""``rlscaling export-recipe``: a recipe in the options of another engine, and what that engine cannot do."""
+"""``rlscaling export-recipe``: a recipe in the options of another engine, and what that engine cannot do.
+
+``rlscaling export-log``: a trace in the words of verl.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rlscaling import __version__
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.export import ENGINES, export_recipe
+from rlscaling.trainer.verl_log import export_log
 
 from .answers import SCHEMA_VERSION
 from .inputs import UsageError
@@ -25,4 +30,14 @@ def export(args: argparse.Namespace) -> int:
         print_json({**head, **about, "options": dict(found.options), "not_reproduced": dict(found.missing)})
     else:
         print(found)
+    return 0
+
+
+def write_log(args: argparse.Namespace) -> int:
+    """Write the log and return the exit code."""
+    try:
+        n = export_log(args.trace, args.out, overwrite=args.overwrite)
+    except TrainError as error:
+        raise UsageError(str(error)) from None
+    print(f"rlscaling: wrote {n:,} lines to {args.out}", file=sys.stderr)
     return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlscaling.trainer.config import RECIPES, TrainConfig, make_config
 from rlscaling.trainer.errors import TrainError, needing_torch
+from rlscaling.trainer.verl_log import export_log
 
 if TYPE_CHECKING:
     from rlscaling.trainer.distributed.launch import train_distributed
@@ -22,6 +23,7 @@ __all__ = [
     "TrainConfig",
     "TrainError",
     "TrainResult",
+    "export_log",
     "make_config",
     "train",
     "train_distributed",

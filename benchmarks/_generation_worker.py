@@ -41,7 +41,13 @@ def prompts(limits: list[int]) -> list[Prompt]:
 def task(longest: int) -> Any:
     """Return a task whose completions never end by themselves: no token is its end token."""
     return SimpleNamespace(
-        pad_id=0, eos_id=-1, think_end_id=-1, phrase=(), max_new_tokens=longest, score=lambda *_: (0.0, -1.0)
+        pad_id=0,
+        eos_id=-1,
+        stop_ids=(-1,),
+        think_end_id=-1,
+        phrase=(),
+        max_new_tokens=longest,
+        score=lambda *_: (0.0, -1.0),
     )
 
 

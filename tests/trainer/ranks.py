@@ -12,23 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import small_runs
 from rlscaling.trainer.checkpoint import TRACE
 
-SMALL = {
-    "threads": 1,
-    "n_train_prompts": 60,
-    "prompts_per_step": 6,
-    "generations": 4,
-    "warmup_steps": 30,
-    "warmup_batch": 32,
-    "warmup_lr": 5e-3,
-    "eval_prompts": 10,
-    "eval_samples": 2,
-    "eval_every": 4,
-    "checkpoint_every": 2,
-    "steps": 8,
-    "n_digits": 3,
-}
+SMALL = {**small_runs.SMALL, "eval_samples": 2, "eval_every": 4, "checkpoint_every": 2, "steps": 8}
 MEASURED = (
     "wall_time", "compute", "eval_gpu_hours", "lost_gpu_hours", "modelled_gpu_hours", "idle_fraction",
     "tokens_per_second", "peak_state_bytes",

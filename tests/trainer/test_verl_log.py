@@ -8,16 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import small_runs
 from rlscaling import read_trace, read_traces
 from rlscaling.cli import main
 from rlscaling.schema import VERL_NAMES
 from rlscaling.trainer import TrainError, export_log, make_config, train
 from rlscaling.trainer.verl_log import verl_rows
 
-SMALL = {
-    "threads": 1, "n_train_prompts": 40, "prompts_per_step": 4, "generations": 4, "warmup_steps": 20,
-    "eval_prompts": 10, "eval_samples": 2, "eval_every": 2, "steps": 6, "n_digits": 3, "checkpoint_every": 2,
-}  # fmt: skip
+SMALL = {**small_runs.SMALL, "eval_samples": 2, "eval_every": 2, "steps": 6}
 
 
 @pytest.mark.parametrize("task", ["hidden-sort", "sort+modular"])

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checkpoints import SHORT, word_problems
 from ranks import SMALL, finish, kill_one, repeatable, rows, torchrun, trainer
 from rlscaling import read_trace
+from rlscaling.journal import read_jsonl
 from rlscaling.schema import COLUMNS
 from rlscaling.trainer import TrainError, make_config, train
 from rlscaling.trainer.__main__ import main
@@ -155,3 +157,37 @@ def test_missing_rendezvous_variables(
     with pytest.raises(SystemExit):
         main(["--out", str(tmp_path), "--generators=1"])
     assert "--generators and --trainers share out the ranks of torchrun" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_pretrained_model_on_problems_from_files(tmp_path: Path) -> None:
+    """What one process does with text, ranks do too: PPO-off-policy gives its rows, its counts and its saved model."""
+    from safetensors.torch import load_file
+
+    word_problems().write_all(tmp_path, 120)
+    given: dict[str, Any] = {
+        **SHORT, "model_path": str(tmp_path / "tiny-qwen2"), "data": f"words={tmp_path / 'train.jsonl'}",
+        "downstream": f"harder={tmp_path / 'harder.jsonl'}", "schedule": "ppo-off-policy", "k": 2, "steps": 4,
+    }  # fmt: skip
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    save = ["--save-model", str(tmp_path / "saved")]
+    command = torchrun(3, "-m", "rlscaling.trainer", "--out", str(tmp_path / "ranks"), "--trainers=2", *options, *save)
+    done = finish(command)
+    assert done.returncode == 0, done.stderr
+    alone = train(make_config(**given), tmp_path / "one", save_model=tmp_path / "saved-one")
+    found, expected = rows(tmp_path / "ranks"), list(alone.rows)
+    assert [(row["kind"], row["step"], row.get("domain")) for row in found] == [
+        (row["kind"], row["step"], row.get("domain")) for row in expected
+    ]
+    assert all(row["checks_failed"] == 0 for row in found)
+    first = [row["pass_rate"] for row in found if row["kind"] == "eval" and row["step"] == 0]
+    assert first == [row["pass_rate"] for row in expected if row["kind"] == "eval" and row["step"] == 0]
+    header = read_jsonl(tmp_path / "ranks" / TRACE)[0]
+    assert header["downstream"] == ["harder"]
+    assert header["config_hash"] == read_jsonl(alone.trace_path)[0]["config_hash"]
+    saved, other = (load_file(tmp_path / name / "model.safetensors") for name in ("saved", "saved-one"))
+    assert saved.keys() == other.keys()
+    assert all(saved[name].shape == other[name].shape and saved[name].isfinite().all() for name in saved)
+    again = finish(command)
+    assert again.returncode != 0
+    assert "exists and is not empty" in again.stderr or "holds a run" in again.stderr

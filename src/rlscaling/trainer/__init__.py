@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from rlscaling.trainer.config import RECIPES, TrainConfig, make_config
 from rlscaling.trainer.errors import TrainError, needing_torch
-from rlscaling.trainer.verl_log import export_log
 
 if TYPE_CHECKING:
     from rlscaling.trainer.distributed.launch import train_distributed
     from rlscaling.trainer.distributed.training import DistributedResult
     from rlscaling.trainer.loop import TrainResult, train
+    from rlscaling.trainer.verl_log import export_log
 
 __all__ = [
     "RECIPES",
@@ -38,6 +38,8 @@ _NEEDING_TORCH = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "export_log":  # which needs numpy alone
+        return importlib.import_module(f"{__name__}.verl_log").export_log
     if name in _NEEDING_TORCH:
         with needing_torch():
             module = importlib.import_module(f"{__name__}.{_NEEDING_TORCH[name]}")

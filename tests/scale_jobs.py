@@ -85,7 +85,7 @@ def dask(mode: str, out: Path) -> dict:
     if mode == "dask-death":  # the first death is the last
         dask.config.set({"distributed.scheduler.allowed-failures": 0})
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
         joblib.parallel_config("dask"),
     ):

@@ -639,3 +639,33 @@ def test_a_score_that_is_no_number_is_counted_as_such(tmp_path, bad):
     assert trace.columns["step"].tolist() == [0, 10, 30, 40]
     assert receipt(trace)["dropped"]["with a score that is no number (NaN, null, text)"] == 1
     assert receipt(trace)["dropped"]["without this score"] == 36
+
+
+def test_times_below_zero_must_be_decided(tmp_path):
+    rows = logfiles.verl_rows(40, 10)
+    rows[15]["timing_s/step"] = -300.0
+    trace = read_trace(verl(tmp_path, rows))
+    (found,) = [w for w in receipt(trace)["warnings"] if "below 0 seconds" in w["what"]]
+    assert found["severity"] == "decide"
+    assert any("of 40 steps have no training row" in note for note in trace.notes)
+
+
+def test_a_byte_order_mark_before_a_verl_log(tmp_path):
+    path = verl(tmp_path, logfiles.verl_rows(40, 10))
+    plain = read_trace(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    np.testing.assert_array_equal(read_trace(path).compute, plain.compute)
+
+
+def test_two_stars_are_the_logs_below_a_folder(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "runs" / name / "checkpoint-6").mkdir(parents=True)
+        (tmp_path / "runs" / name / "checkpoint.pt").write_bytes(b"PK\x03\x04")
+        (tmp_path / "runs" / name / "checkpoint-6" / "__0_0.distcp").write_bytes(b"x")
+        verl(tmp_path / "runs" / name, logfiles.verl_rows(20, 10), "exp.jsonl")
+    assert list(read_traces(str(tmp_path / "runs" / "**"))) == ["a/exp", "b/exp"]
+    (tmp_path / "tables" / "c").mkdir(parents=True)
+    (tmp_path / "tables" / "c" / "c.csv").write_text("gpu_hours,accuracy\n0,0.31\n100,0.35\n")
+    assert list(read_traces(str(tmp_path / "tables" / "**"))) == ["c"]
+    with pytest.raises(TraceError, match="no log or table matches"):
+        read_traces(str(tmp_path / "none" / "**"))

@@ -288,7 +288,7 @@ def test_a_script_without_a_guard_says_which(tmp_path: Path):
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from distributed import Client\nfrom rlscaling import fit_many\nfrom scale_jobs import some_runs\n"
         "fit_many(some_runs(2), n_resamples=20)\n"
-        "Client(n_workers=1, threads_per_worker=1, dashboard_address=None)\n"
+        'Client(n_workers=1, threads_per_worker=1, dashboard_address=":0")\n'
     )
     done = subprocess.run(
         [sys.executable, str(script), str(JOBS.parent)], capture_output=True, text=True, timeout=120, check=False
@@ -635,3 +635,11 @@ def test_dead_workers_and_interrupts_say_how_to_go_on(runs_here, capsys, monkeyp
 
 def test_the_simulated_runs_are_what_they_are_meant_to_be():
     assert (len(some_runs()), N_RESAMPLES) == (N_RUNS, 100)
+
+
+def test_a_seed_that_is_too_large_for_the_table_is_refused_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_runs(tmp_path / "runs")
+    out = tmp_path / "fits.parquet"
+    assert main(["fit", str(tmp_path / "runs" / "*"), "--seed", str(2**64), "--out", str(out)]) == 2
+    assert "is too large for the table's column of seeds" in capsys.readouterr().err
+    assert list(tmp_path.glob("fits*")) == []

@@ -150,3 +150,12 @@ def test_without_math_verify(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TrainError, match=r"needs math-verify, which is not installed: pip install 'rlscaling\[math\]'"):
         Checker(1.0)
+
+
+def test_finding_an_answer_takes_time_in_proportion_to_its_length() -> None:
+    """Boxes that never close, and spaces after the word: once they took time by the square."""
+    began = time.process_time()
+    assert find_answer("</think>" + r"\boxed{" * 100_000, "</think>") is not None
+    assert find_answer("answer" + " " * 100_000 + "7") == Answer("7")
+    assert time.process_time() - began < 2.0
+    assert find_answer("x" * 100_000 + r" so \boxed{12}.") == Answer("12", boxed=True)

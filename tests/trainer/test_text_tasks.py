@@ -390,3 +390,30 @@ def test_saving_is_refused_before_training(folder: Path, tmp_path: Path) -> None
     with pytest.raises(TrainError, match="exists and is not empty"):
         train(config_of(folder), tmp_path / "run", save_model=folder)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_would_fail_at_the_end_is_refused_at_the_start(folder: Path, tmp_path: Path) -> None:
+    config = config_of(folder, steps=1)
+    with pytest.raises(TrainError, match="is the folder of the run itself"):
+        train(config, tmp_path / "run", save_model=tmp_path / "run")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TrainError, match="is no folder that can be written to"):
+        train(config, tmp_path / "run", save_model=tmp_path / "file" / "model")
+    if not torch.cuda.is_available():
+        with pytest.raises(TrainError, match="device='cuda': this torch (is a CPU build|finds no GPU)"):
+            train(config_of(folder, device="cuda"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(TrainError, match="all of its problems stand in another data set as well"):
+        TextTask(config_of(folder, downstream=f"again={folder / 'train.jsonl'}"))
+    model = tmp_path / "tall"
+    shutil.copytree(folder / "tiny-qwen2", model)
+    edit_config(model, num_hidden_layers=10**9)
+    with pytest.raises(TrainError, match=r"num_hidden_layers is 1000000000, but weights of \d layers are there"):
+        load_model(model, 64)
+
+
+def test_half_a_character_is_no_text(folder: Path, tmp_path: Path) -> None:
+    rows = '{"problem": "one", "answer": "1"}\n{"problem": "a \\ud800 b", "answer": "1"}\n'
+    (tmp_path / "bad.jsonl").write_text(rows)
+    with pytest.raises(TrainError, match="line 2: the problem has half of a character"):
+        TextTask(config_of(folder, data=f"words={tmp_path / 'bad.jsonl'}"))

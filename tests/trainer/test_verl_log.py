@@ -76,5 +76,5 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["export-log", str(trace), "-o", str(tmp_path / "out.jsonl")]) == 0
     assert "wrote 2 lines" in capsys.readouterr().err
     assert main(["export-log", str(trace), "-o", str(tmp_path / "out.jsonl")]) == 2
-    assert main(["export-log", str(trace), "-o", str(tmp_path / "out.jsonl"), "--overwrite"]) == 0
+    assert main(["export-log", str(tmp_path), "-o", str(tmp_path / "out.jsonl"), "--overwrite"]) == 0  # its folder
     assert read_trace(tmp_path / "out.jsonl", n_gpus=1).pass_rate.tolist() == [0.2]

@@ -15,7 +15,14 @@ SCALES = ("auto", "fraction", "percent", "pm1", "reward")
 SCHEMES = ("ar1", "residual", "pairs", "block", "binomial", "posterior")
 FORECASTS = ("sigmoid", "auto")
 METHODS = ("varpro", "paper-grid")
-OPERANDS = {"demo": "", "train": "--out DIR ", "recipes": "[NAME ...] ", "kernels": "", "export-recipe": "NAME "}
+OPERANDS = {
+    "demo": "",
+    "train": "--out DIR ",
+    "recipes": "[NAME ...] ",
+    "kernels": "",
+    "export-recipe": "NAME ",
+    "export-log": "TRACE ",
+}
 """What a command is given before its options, where that is not one or more paths."""
 
 ABOUT = """\

@@ -38,6 +38,8 @@ def out_of(args: argparse.Namespace) -> Path | None:
     given = [f"--{name}" for name in ELSEWHERE if getattr(args, name)]
     if given:
         raise UsageError(f"{given[0]} is about single answers, --out writes a table of all; give one of them")
+    if args.seed >= 2**64:
+        raise UsageError(f"--seed {args.seed} is too large for the table's column of seeds; give one below 2**64")
     out = Path(args.out)
     try:
         check_out(out, resume=args.go_on, overwrite=args.overwrite)

@@ -71,6 +71,13 @@ def steps_of(log: Log, framework: Framework, receipt: Receipt) -> Steps:
     none = np.full(log.n_rows, math.nan)
     spent = loaded[seconds] if seconds else total([loaded[key] for key in phases], log.n_rows)
     tested = total([loaded[key] for key in testing], log.n_rows)
+    negative = int((spent < 0).sum() + (tested < 0).sum())
+    if negative:
+        receipt.warn(
+            f"{negative} times of {log.source} are below 0 seconds, and were left out.",
+            "look at these rows: a clock was set back, or the file is damaged", decide=True,
+        )  # fmt: skip
+        spent, tested = (np.where(column < 0, math.nan, column) for column in (spent, tested))
     for role, keys in (("step", step_keys), ("seconds", [seconds] if seconds else phases), ("evaluation", testing)):
         if keys:
             receipt.columns[f"{role} seconds" if role == "evaluation" else role] = " + ".join(keys[:4])

@@ -20,12 +20,26 @@ def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
     path = _local(item)
     if path.exists() or not glob.has_magic(os.fspath(item)):
         return _logs_at(path)
+    if os.fspath(item).endswith("**"):
+        return _below(os.fspath(item))
     matches = [Path(match) for match in sorted(glob.glob(os.fspath(item), recursive=True))]
     # rows that a resume threw away are part of no run
     matches = [match for match in matches if not match.name.endswith(".discarded.jsonl")]
     if not matches:
         raise TraceError(f"no file matches {os.fspath(item)!r}; check the pattern")
     return [found for match in matches for found in _logs_at(match)]
+
+
+def _below(pattern: str) -> list[tuple[Path, Path]]:
+    """Return the logs below the folders that ``pattern/**`` names, or, where there are none, the tables."""
+    tops = [Path(top) for top in sorted(glob.glob(pattern.removesuffix("**") or ".", recursive=True))]
+    tops = [top for top in tops if top.is_dir()]
+    found = [log for top in tops for log in folders.logs_in(top)]
+    if not found:
+        found = [file for top in tops for file in sorted(top.rglob("*")) if file.suffix in _SUFFIXES and file.is_file()]
+    if not found:
+        raise TraceError(f"no log or table matches {pattern!r}; check the pattern")
+    return [(file, file) for file in found]
 
 
 def _local(item: str | os.PathLike[str]) -> Path:

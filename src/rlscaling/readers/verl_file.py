@@ -25,17 +25,18 @@ SAMPLED = 6  # lines whose metrics are looked at, beside those with a score
 MARKS = (b"@", b'"val')  # in the name of a score: of this logger's, and of any; the first is rare, so quickly found
 ALL_OF = (*VERL.scores, *VERL.step, *VERL.testing)
 FIRST_OF = (VERL.seconds, VERL.tokens, VERL.rate, *((pattern,) for _, pattern in VERL.columns))
+BOM = b"\xef\xbb\xbf"
 START = re.compile(rb'\s*\{\s*"step"\s*:\s*-?\d+\s*,\s*"data"\s*:\s*\{')
 
 
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the first line is one of this logger."""
-    return START.match(data[:4096]) is not None
+    return START.match(data[:4096].removeprefix(BOM)) is not None
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the file."""
-    whole, notes = whole_lines(data, path.name)
+    whole, notes = whole_lines(data.removeprefix(BOM), path.name)
     try:
         keys = _keys(whole)
         if options.metric is not None or not find_all(VERL.seconds, keys):  # all lines are asked

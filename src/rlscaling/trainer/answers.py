@@ -12,8 +12,11 @@ import re
 LONGEST_ANSWER = 1000
 """Characters of an answer that are looked at; no answer of a problem is longer."""
 
+LOOKED_AT = 4 * LONGEST_ANSWER
+"""Characters at the end of a completion in which its answer is looked for."""
+
 _BOXES = re.compile(r"\\f?boxed\s*\{")
-_AFTER = re.compile(r"answer\s*(?:\*\*)?\s*:\s*(?:\*\*)?[ \t]*(\S.*)", re.IGNORECASE)
+_AFTER = re.compile(r"answer\s{0,3}(?:\*\*)?\s{0,3}:\s{0,3}(?:\*\*)?[ \t]{0,3}(\S.*)", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?\d+")
 _DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 
@@ -49,6 +52,7 @@ def find_answer(text: str, think_end: str = "") -> Answer | None:
         _, ended, text = text.partition(think_end)
         if not ended:
             return None
+    text = text[-LOOKED_AT:]
     inside = last_boxed(text)
     if inside is not None:
         return _answer(inside, boxed=True)

@@ -115,8 +115,8 @@ class RunFolder:
             return
         _check_folder(self.folder)
         if self._holds_a_header():
-            found = read_jsonl(trace)[0].get("config_hash")
-            self._same_config(found, header, trace)
+            before = read_jsonl(trace)[0]
+            self._same_config(before.get("config_hash"), header, trace, before.get("config"))
         if checkpoint.exists():
             self.state = load_checkpoint(checkpoint)
             found = self.state.get("writer", ONE_PROCESS)
@@ -133,11 +133,12 @@ class RunFolder:
                 )
 
     @staticmethod
-    def _same_config(found: Any, header: Mapping[str, Any], path: Path) -> None:
+    def _same_config(found: Any, header: Mapping[str, Any], path: Path, before: Any = None) -> None:
         if found != header["config_hash"]:
             raise TrainError(
-                f"{path} belongs to a run of other settings (config {found}, not {header['config_hash']}); resume "
-                "with the settings in the header of its trace, or choose another folder"
+                f"{path} belongs to a run of other settings (config {found}, not {header['config_hash']})"
+                f"{_difference(before, header.get('config'))}; resume with the settings in the header of its trace, or "
+                "choose another folder"
             )
 
     def _holds_a_header(self) -> bool:
@@ -227,3 +228,13 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             "resume with the version that wrote it"
         )
     return state
+
+
+def _difference(before: Any, now: Any) -> str:
+    """Return in a few words which settings are others; those that a resume may change are not looked at."""
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return ""
+    free = ("steps", "checkpoint_every")
+    names = [name for name in (*before, *now) if name not in free and before.get(name) != now.get(name)]
+    shown = [f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in dict.fromkeys(names)]
+    return ": " + "; ".join(shown[:5]) if shown else ": the content of its data or of its pretrained model has changed"

@@ -90,7 +90,7 @@ def run_jobs(jobs: Sequence[Job], *, resume: bool) -> Iterator[Trained]:
     from rlscaling.trainer.run import check_save
 
     for job in jobs:
-        check_save(job.config, job.save_model)
+        check_save(job.config, job.save_model, job.folder)
         if not resume:
             check_free(job.folder)
     for number, job in enumerate(jobs, start=1):

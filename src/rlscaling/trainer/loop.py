@@ -25,7 +25,7 @@ from rlscaling.trainer.learner import Learner, Row
 from rlscaling.trainer.lengths import penalized_reward
 from rlscaling.trainer.policy import policy_loss
 from rlscaling.trainer.rollout import Group, collate
-from rlscaling.trainer.run import Run, check_save, cpu_threads
+from rlscaling.trainer.run import Run, check_device, check_save, cpu_threads
 from rlscaling.trainer.stepstats import StepStats, batch_columns
 from rlscaling.trainer.warmup import supervised_warmup
 
@@ -105,7 +105,8 @@ def train(
     ----------
     The recipe: ScaleRL, sections 2 and 3 (arXiv 2510.13786).
     """
-    check_save(config, save_model)
+    check_device(config)
+    check_save(config, save_model, out)
     run = Run(config)
     with cpu_threads(config.threads), RunFolder(out, run.header(), resume=resume) as folder:
         run.folder, run.on_row = folder, on_row

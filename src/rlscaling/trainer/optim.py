@@ -63,8 +63,8 @@ class Optimizer:
         self.params = [param for param in model.parameters() if param.requires_grad]
         self.masters = [p if p.dtype == torch.float32 else p.detach().float().clone() for p in self.params]
         self._separate = any(p is not m for p, m in zip(self.params, self.masters, strict=True))
-        self.peak_bytes = 0
         self.adamw = torch.optim.AdamW(self.masters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True)
+        self.peak_bytes = self.state_bytes()
 
     @torch.no_grad()
     def adopt(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -85,9 +86,10 @@ def load_model(folder: str | Path, positions: int, *, head_dtype: str = "fp32", 
     """
     folder = Path(folder)
     spec = model_spec(read_architecture(folder), positions, head_dtype=head_dtype, dtype=dtype)
+    files = weight_files(folder)
+    _check_layers(folder, files, spec.n_layers)
     with torch.device("meta"), _NoInitialisation():  # sizes only: the weights come from the files
         model = Decoder(spec)
-    files = weight_files(folder)
     own = {hf_name(name): tuple(weight.shape) for name, weight in model.named_parameters()}
     _check_headers(folder, files, own, tied=spec.tied_head)
     weights: dict[str, Tensor] = {}
@@ -113,6 +115,9 @@ def hf_name(name: str) -> str:
 def own_name(name: str) -> str:
     """Return the name of a checkpoint's weight in our decoder."""
     return name.removeprefix("model.")
+
+
+_LAYER = re.compile(r"model\.layers\.(\d{1,9})\.")
 
 
 def weight_files(folder: Path) -> list[str]:
@@ -141,6 +146,19 @@ def weight_files(folder: Path) -> list[str]:
             "code; convert it where you trust it: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW)"
         )
     raise TrainError(f"{folder} has no {ONE_FILE} and no {INDEX}; give a folder that save_pretrained wrote")
+
+
+def _check_layers(folder: Path, files: list[str], expected: int) -> None:
+    """Compare the number of layers first: a model of very many would take long to make."""
+    numbers = set()
+    for file in files:
+        with _opened(folder / file) as opened:
+            numbers |= {int(found[1]) for name in opened.keys() if (found := _LAYER.match(name))}  # noqa: SIM118
+    if len(numbers) < expected:
+        raise TrainError(
+            f"{folder}: num_hidden_layers is {expected}, but weights of {len(numbers)} layers are there; its "
+            "config.json describes another model, or files are missing"
+        )
 
 
 def _check_headers(folder: Path, files: list[str], own: Mapping[str, tuple[int, ...]], *, tied: bool) -> None:
@@ -210,6 +228,9 @@ def fingerprint(folder: str | Path) -> str:
 def check_target(folder: str | Path) -> None:
     """Refuse a folder that a model cannot be saved to, before any compute is spent."""
     folder = Path(folder)
+    above = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise TrainError(f"{folder} cannot be made: {above} is no folder that can be written to; choose another one")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise TrainError(f"{folder} exists and is not empty: it was left as it is; save the model to another folder")
 

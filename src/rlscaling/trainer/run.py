@@ -35,7 +35,14 @@ def cpu_threads(n: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def check_save(config: TrainConfig, folder: str | Path | None) -> None:
+def check_device(config: TrainConfig) -> None:
+    """Refuse a device that this machine, or this build of torch, does not have."""
+    if config.device.startswith("cuda") and not torch.cuda.is_available():
+        build = "is a CPU build" if torch.version.cuda is None else "finds no GPU"
+        raise TrainError(f"device={config.device!r}: this torch {build}; use device='cpu', or install torch for CUDA")
+
+
+def check_save(config: TrainConfig, folder: str | Path | None, out: str | Path | None = None) -> None:
     """Refuse to save a model that has no published layout, or where it cannot go, before any compute is spent."""
     if folder is None:
         return
@@ -43,6 +50,8 @@ def check_save(config: TrainConfig, folder: str | Path | None) -> None:
         raise TrainError(
             f"save_model={str(folder)!r} without model_path: only a pretrained model has a layout to save in"
         )
+    if out is not None and Path(folder).resolve() == Path(out).resolve():
+        raise TrainError(f"save_model={str(folder)!r} is the folder of the run itself; choose another")
     check_target(folder)
 
 

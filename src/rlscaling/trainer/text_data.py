@@ -157,6 +157,12 @@ def _problem(row: Mapping[str, Any], where: str) -> Problem:
     number = isinstance(answer, int | float) and not isinstance(answer, bool) and math.isfinite(answer)
     if not number and not (isinstance(answer, str) and answer.strip()):
         raise TrainError(f"{where}: the answer is {_short(answer)}, not text or a number; repair or remove the row")
+    for name in ("problem", "answer", "solution"):
+        if isinstance(row.get(name), str) and any("\ud800" <= c <= "\udfff" for c in row[name]):
+            raise TrainError(
+                f"{where}: the {name} has half of a character (a lone surrogate), which is no text; repair or remove "
+                "the row"
+            )
     if solution is not None and not isinstance(solution, str):
         raise TrainError(f"{where}: the solution is {_short(solution)}, not text; repair the row, or drop the column")
     return Problem(text.strip(), str(answer).strip(), (solution or "").strip(), place_of(text))

@@ -142,6 +142,8 @@ class TextTask:
                 f"{domain}: {len(problems) - len(found):,} of {len(problems):,} problems are longer than prompt_tokens="
                 f"{config.prompt_tokens} with their template and were left out"
             )
+        if not found and not problems:
+            raise TrainError(f"no problem of {domain} is left: all of its problems stand in another data set as well")
         if not found:
             raise TrainError(f"no problem of {domain} is left: raise prompt_tokens={config.prompt_tokens}")
         return found

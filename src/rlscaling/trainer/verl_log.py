@@ -6,6 +6,7 @@ tokens a second and device, from which readers find the number of devices, as in
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from rlscaling.schema import VERL_NAMES
 from rlscaling.trainer.errors import TrainError
 
 HOUR = 3600.0
+TOTALS = ("tokens_generated", "eval_gpu_hours")
 SAME = {name: metric for name, (metric, how) in VERL_NAMES.items() if not how and "<" not in metric}
 """Columns that verl has under another name, with the same meaning."""
 
@@ -40,32 +42,31 @@ def verl_rows(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> I
     1 900.0 5.0 0.25
     """
     column, n = header.get("compute_column", "compute_gpu_hours"), header.get("n_devices", 1)
-    before = {column: 0.0, "tokens_generated": 0.0, "eval_gpu_hours": 0.0}
-    step: int | None = None
-    metrics: dict[str, float] = {}
-    for row in rows:
-        if step is not None and row["step"] != step:
-            yield step, metrics
-            metrics = {}
-        step = int(row["step"])
-        grown = {name: row[name] - old for name, old in before.items() if row.get(name) is not None}
-        if row["kind"] == "train":
-            before |= {name: row[name] for name in grown if name != "eval_gpu_hours"}
-            metrics |= {"training/global_step": step, **_step(grown, column, n)}
-            metrics |= {metric: row[name] for name, metric in SAME.items() if _is_number(row.get(name))}
-        elif row["kind"] == "eval":
-            if grown.get("eval_gpu_hours", 0.0) > 0:
-                metrics["timing_s/testing"] = grown["eval_gpu_hours"] * HOUR / n
-                before["eval_gpu_hours"] = row["eval_gpu_hours"]
-            domain, samples = row.get("domain") or "heldout", int(row.get("n_samples") or 1)
-            metrics[f"val-core/{domain}/acc/mean@{samples}"] = row["pass_rate"]
-    if step is not None:
+    before: dict[str, float] = {}
+    for step, group in itertools.groupby(rows, key=lambda row: int(row["step"])):
+        metrics: dict[str, float] = {}
+        now = dict(before)
+        trained = False
+        for row in group:
+            now |= {name: row[name] for name in (column, *TOTALS) if row.get(name) is not None}
+            if row["kind"] == "train":
+                trained = True
+                metrics |= {metric: row[name] for name, metric in SAME.items() if _is_number(row.get(name))}
+            elif row["kind"] == "eval":
+                domain, samples = row.get("domain") or "heldout", int(row.get("n_samples") or 1)
+                metrics[f"val-core/{domain}/acc/mean@{samples}"] = row["pass_rate"]
+        grown = {name: value - before.get(name, 0.0) for name, value in now.items()}
+        if trained:
+            metrics |= _step(grown, column, n)
+        if grown.get("eval_gpu_hours", 0.0) > 0:
+            metrics["timing_s/testing"] = grown["eval_gpu_hours"] * HOUR / n
+        before = now
         yield step, metrics
 
 
 def _step(grown: Mapping[str, float], column: str, n: int) -> dict[str, float]:
     """Return what a step cost: seconds, tokens, tokens a second and device."""
-    seconds, tokens = grown[column] * HOUR / n, grown.get("tokens_generated", 0.0)
+    seconds, tokens = grown.get(column, 0.0) * HOUR / n, grown.get("tokens_generated", 0.0)
     costs = {"timing_s/step": seconds, "perf/time_per_step": seconds, "perf/total_num_tokens": tokens}
     return costs | ({"perf/throughput": tokens / (seconds * n)} if seconds > 0 else {})
 
@@ -80,7 +81,7 @@ def export_log(trace: str | Path, target: str | Path, *, overwrite: bool = False
     Parameters
     ----------
     trace
-        ``trace.jsonl`` of a run, finished or not.
+        ``trace.jsonl`` of a run, finished or not, or its folder.
     target
         The file to write, ``.jsonl``.
     overwrite
@@ -97,6 +98,8 @@ def export_log(trace: str | Path, target: str | Path, *, overwrite: bool = False
         When the trace is none of the trainer, or the target cannot be written.
     """
     trace, target = Path(trace), Path(target)
+    if trace.is_dir():
+        trace = trace / "trace.jsonl"
     if not trace.is_file():
         raise TrainError(f"no such file: {trace}; give the trace.jsonl of a run")
     header, rows, _ = read_jsonl(trace)

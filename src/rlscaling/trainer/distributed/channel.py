@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _LENGTHS = struct.Struct("<QQ")  # bytes of the JSON part, bytes of the arrays
 _READ_SECONDS = 1.0
+END_SECONDS = 60.0
+"""By when a generator has finished the decode call that it is in at the end of a run."""
 _HELLO = struct.Struct("<32sQ")  # the secret of the job and the rank
 NOTICE_SECONDS = 5.0
 """By when the end of a connection is known after a collective has failed."""
@@ -230,16 +232,22 @@ class Hub:
                 connection.send(Message("abort", {"reason": reason}))
 
     def end(self) -> None:
-        """Tell every rank that the run is done."""
+        """Tell every rank that the run is done, and wait until all have read that and hung up."""
         self._over = True
-        self.send(Message("end"))
+        for connection in self._connections.values():
+            with contextlib.suppress(PeerLostError):  # it has what it needs: the run is done
+                connection.send(Message("end"))
+        self._drain(END_SECONDS)
 
     def abort(self, reason: str) -> None:
         """Tell every rank that is left why the run ends, and give it a second to read that and hang up."""
         self._over = True
         self._tell(reason)
-        # closing while something has not been read would take the message back
-        until = time.monotonic() + _READ_SECONDS
+        self._drain(_READ_SECONDS)
+
+    def _drain(self, seconds: float) -> None:
+        """Read until the others hang up: closing while something has not been read would take back what was sent."""
+        until = time.monotonic() + seconds
         while len(self._lost) < len(self._connections) and (left := until - time.monotonic()) > 0:
             with contextlib.suppress(PeerLostError):
                 self.receive(left)

@@ -19,7 +19,7 @@ from rlscaling.trainer.distributed.layout import Layout, Place, check_layout, la
 from rlscaling.trainer.distributed.training import DistributedResult, Follower, Lead
 from rlscaling.trainer.distributed.world import World, connect, find_others, leave_groups
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.run import check_save, cpu_threads
+from rlscaling.trainer.run import check_device, check_save, cpu_threads
 
 if TYPE_CHECKING:
     from rlscaling.trainer.config import TrainConfig
@@ -94,8 +94,9 @@ class Ranks:
     ) -> Proposal:
         try:
             check_layout(layout, config)
+            check_device(config)
             if self.place.rank == 0:
-                check_save(config, save_model)
+                check_save(config, save_model, out)
             if out is not None and not resume and self.place.rank == 0:
                 check_free(Path(out))
         except TrainError as error:

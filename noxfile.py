@@ -56,7 +56,9 @@ def notebooks(session: nox.Session) -> None:
     """Run every notebook; each ends with an assert on the number it claims."""
     install(session, "test")
     names = [str(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
-    session.run("python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "--nbmake", "--nbmake-timeout=900", *names)
+    session.run(
+        "python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "--nbmake", "--nbmake-timeout=900", *names
+    )
 
 
 @nox.session

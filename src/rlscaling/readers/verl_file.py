@@ -74,7 +74,7 @@ def _every_key(data: bytes) -> tuple[str, ...]:
     """Return the metrics of all lines; as `numbers_of`, only where they are numbers."""
     from msgspec.json import Decoder
 
-    rows = Decoder(dict[str, float | dict[str, float]]).decode_lines(data)
+    rows = _decoded(Decoder(dict[str, float | dict[str, float]]), data)
     metrics = [row.get("data") for row in rows]
     if not all(isinstance(each, dict) for each in metrics):
         raise ValueError("no numbers by step and data")
@@ -93,9 +93,20 @@ def numbers_of(data: bytes, keys: tuple[str, ...]) -> dict[str, FloatArray]:
     """
     from msgspec.structs import astuple
 
-    rows = _decoder(keys).decode_lines(data)
+    rows = _decoded(_decoder(keys), data)
     table = np.array([(row.step, *astuple(row.data)) for row in rows], dtype=np.float64).reshape(len(rows), -1)
     return dict(zip((STEP, *keys), table.T.copy(), strict=True))
+
+
+def _decoded(decoder: Any, data: bytes) -> list[Any]:
+    """Return the objects of some lines; what msgspec refuses is a `ValueError`, whatever its version."""
+    from msgspec import MsgspecError
+
+    try:
+        rows: list[Any] = decoder.decode_lines(data)
+    except MsgspecError as error:
+        raise ValueError(str(error)) from None
+    return rows
 
 
 @functools.lru_cache(maxsize=64)

@@ -24,6 +24,7 @@ from rlscaling import FitError, Trace, TraceError, WorkersError, bootstrap, extr
 from rlscaling.answering import Request, over_runs, runs_per_task
 from rlscaling.bootstrapping import CHUNK, tasks_of
 from rlscaling.cli import main
+from rlscaling.datasets import load_demo
 from rlscaling.errors import RLScalingError
 from rlscaling.journal import TraceWriter
 from rlscaling.ledger import journal_of
@@ -643,3 +644,18 @@ def test_a_seed_that_is_too_large_for_the_table_is_refused_first(tmp_path: Path,
     assert main(["fit", str(tmp_path / "runs" / "*"), "--seed", str(2**64), "--out", str(out)]) == 2
     assert "is too large for the table's column of seeds" in capsys.readouterr().err
     assert list(tmp_path.glob("fits*")) == []
+
+
+def test_two_stars_take_the_logs_below_and_leave_what_lies_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What a trainer leaves beside its trace is no run: the first command of docs/scale.md."""
+    for name, run in list(load_demo().items())[:2]:
+        folder = tmp_path / "runs" / name
+        (folder / "checkpoint-6").mkdir(parents=True)
+        write_trace(run, folder / "trace.jsonl")
+        (folder / "trace.discarded.jsonl").write_text("{}\n")
+        (folder / "checkpoint.pt").write_bytes(b"PK\x03\x04")
+        (folder / "checkpoint-6" / "__0_0.distcp").write_bytes(b"x")
+    out = tmp_path / "fits.parquet"
+    assert main(["fit", str(tmp_path / "runs" / "**"), "--resamples", "50", "--out", str(out)]) == 0
+    assert fit_many(str(tmp_path / "runs" / "**"), n_resamples=50).refused == {}
+    assert "2 runs" in capsys.readouterr().out

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
-from rlscaling.bootstrapping import CHUNK, bootstrap
+from rlscaling.bootstrapping import CHUNK, SEED_SD, bootstrap
 from rlscaling.errors import FitError, WorkersError
 from rlscaling.forecast import DEFAULT_COMPUTE, CutoffSensitivity, compute_to_reach, cutoff_sensitivity, extrapolate
 from rlscaling.intervals import Bootstrap, Forecast, Reach
@@ -36,7 +36,7 @@ class Request:
     forecast: str = "sigmoid"
     n_resamples: int = 1000
     confidence_level: float = 0.95
-    seed_sd: float = 0.015
+    seed_sd: float = SEED_SD
     seed: int = 0
     n_jobs: int = 1
 

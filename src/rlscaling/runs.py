@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from rlscaling.errors import RLScalingError
 from rlscaling.fit import fit_trace, refit
 from rlscaling.readers import ReadOptions, expand, parts_of, stitched_parts, unique_names
+from rlscaling.readers.paths import matches_of
 from rlscaling.readers.table import Parts
 from rlscaling.results import SigmoidFit
 from rlscaling.saved import is_saved_fit, load_fit
@@ -96,17 +96,15 @@ def find_runs(
 def _files(item: str) -> list[Run | tuple[Path, Path]]:
     """Return (what to name it by, the file) for each file of a path or glob, or a refused run in its place."""
     try:
-        matches = [item] if Path(item).exists() else sorted(glob.glob(item, recursive=True)) or [item]
-        # rows that a resume threw away are part of no run
-        matches = [m for m in matches if len(matches) == 1 or not m.endswith(".discarded.jsonl")]
-    except OSError as error:
+        matches = matches_of(item)
+    except (OSError, RLScalingError) as error:
         return [Run(item, error=said(error))]
     found: list[Run | tuple[Path, Path]] = []
     for match in matches:
         try:
             found += expand(match)
         except Exception as error:
-            found.append(Run(match, error=said(error)))
+            found.append(Run(str(match), error=said(error)))
     return found
 
 

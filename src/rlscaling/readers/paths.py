@@ -17,29 +17,38 @@ _SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".
 
 def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
     """Return (what to name it by, what to read) for each log that a path or a glob stands for."""
-    path = _local(item)
-    if path.exists() or not glob.has_magic(os.fspath(item)):
-        return _logs_at(path)
-    if os.fspath(item).endswith("**"):
-        return _below(os.fspath(item))
-    matches = [Path(match) for match in sorted(glob.glob(os.fspath(item), recursive=True))]
+    return [found for match in matches_of(item) for found in _logs_at(_local(match))]
+
+
+def matches_of(item: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
+    """Return the paths that a glob stands for; any other path as it is.
+
+    ``folder/**`` is everything below a folder: the logs, or the tables where there are none.
+
+    Raises
+    ------
+    TraceError
+        When nothing matches a glob.
+    """
+    pattern = os.fspath(item)
+    if is_remote(pattern) or Path(pattern).exists() or not glob.has_magic(pattern):
+        return [item]
+    matches = _below(pattern) if pattern.endswith("**") else sorted(glob.glob(pattern, recursive=True))
     # rows that a resume threw away are part of no run
-    matches = [match for match in matches if not match.name.endswith(".discarded.jsonl")]
+    matches = [match for match in matches if not match.endswith(".discarded.jsonl")]
     if not matches:
-        raise TraceError(f"no file matches {os.fspath(item)!r}; check the pattern")
-    return [found for match in matches for found in _logs_at(match)]
+        raise TraceError(f"no log or table matches {pattern!r}; check the pattern")
+    return list(matches)
 
 
-def _below(pattern: str) -> list[tuple[Path, Path]]:
+def _below(pattern: str) -> list[str]:
     """Return the logs below the folders that ``pattern/**`` names, or, where there are none, the tables."""
     tops = [Path(top) for top in sorted(glob.glob(pattern.removesuffix("**") or ".", recursive=True))]
     tops = [top for top in tops if top.is_dir()]
     found = [log for top in tops for log in folders.logs_in(top)]
     if not found:
         found = [file for top in tops for file in sorted(top.rglob("*")) if file.suffix in _SUFFIXES and file.is_file()]
-    if not found:
-        raise TraceError(f"no log or table matches {pattern!r}; check the pattern")
-    return [(file, file) for file in found]
+    return [str(path) for path in found]
 
 
 def _local(item: str | os.PathLike[str]) -> Path:

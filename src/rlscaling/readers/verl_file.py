@@ -72,13 +72,7 @@ def _keys(data: bytes) -> tuple[str, ...]:
 
 def _every_key(data: bytes) -> tuple[str, ...]:
     """Return the metrics of all lines; as `numbers_of`, only where they are numbers."""
-    from msgspec.json import Decoder
-
-    rows = _decoded(Decoder(dict[str, float | dict[str, float]]), data)
-    metrics = [row.get("data") for row in rows]
-    if not all(isinstance(each, dict) for each in metrics):
-        raise ValueError("no numbers by step and data")
-    return tuple(dict.fromkeys(key for each in metrics if isinstance(each, dict) for key in each))
+    return tuple(dict.fromkeys(key for row in _decoded(_decoder_of_all(), data) for key in row.data))
 
 
 def numbers_of(data: bytes, keys: tuple[str, ...]) -> dict[str, FloatArray]:
@@ -107,6 +101,14 @@ def _decoded(decoder: Any, data: bytes) -> list[Any]:
     except MsgspecError as error:
         raise ValueError(str(error)) from None
     return rows
+
+
+@functools.cache
+def _decoder_of_all() -> Any:
+    """Return what decodes lines to objects of all metrics."""
+    import msgspec
+
+    return msgspec.json.Decoder(msgspec.defstruct("Line", [("data", dict[str, float]), ("step", float, math.nan)]))
 
 
 @functools.lru_cache(maxsize=64)

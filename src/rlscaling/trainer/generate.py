@@ -85,6 +85,7 @@ class Generator:
             raise TrainError(f"slots={slots} decodes nothing; take at least 1, or None for all completions at once")
         self.task, self.sampling, self.slots = task, sampling, slots
         self.n_sampled = self.n_prefilled = 0
+        self._stop_ids = torch.tensor(task.stop_ids)
         self._clear()
 
     def _clear(self) -> None:
@@ -253,7 +254,8 @@ class Generator:
         assert rows is not None
         assert self._cache is not None
         last = rows.last[:, 0]
-        ended = torch.isin(last, torch.tensor(self.task.stop_ids, device=last.device))
+        self._stop_ids = self._stop_ids.to(last.device)  # copied once
+        ended = torch.isin(last, self._stop_ids)
         done = ended | (rows.n >= rows.limit)
         n_left = len(rows) - int(done.sum())
         if n_left == len(rows):

@@ -667,5 +667,5 @@ def test_two_stars_are_the_logs_below_a_folder(tmp_path):
     (tmp_path / "tables" / "c").mkdir(parents=True)
     (tmp_path / "tables" / "c" / "c.csv").write_text("gpu_hours,accuracy\n0,0.31\n100,0.35\n")
     assert list(read_traces(str(tmp_path / "tables" / "**"))) == ["c"]
-    with pytest.raises(TraceError, match="no log or table matches"):
+    with pytest.raises(TraceError, match="no file matches"):
         read_traces(str(tmp_path / "none" / "**"))

@@ -37,7 +37,7 @@ def matches_of(item: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
     # rows that a resume threw away are part of no run
     matches = [match for match in matches if not match.endswith(".discarded.jsonl")]
     if not matches:
-        raise TraceError(f"no log or table matches {pattern!r}; check the pattern")
+        raise TraceError(f"no file matches {pattern!r}; check the pattern")
     return list(matches)
 
 

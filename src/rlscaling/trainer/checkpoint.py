@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 
 from rlscaling.journal import TraceWriter, read_jsonl, replace_file, rewind
+from rlscaling.trainer.config import FREE, PATHS
 from rlscaling.trainer.errors import TrainError
 
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
@@ -234,7 +235,6 @@ def _difference(before: Any, now: Any) -> str:
     """Return in a few words which settings are others; those that a resume may change are not looked at."""
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):
         return ""
-    free = ("steps", "checkpoint_every")
-    names = [name for name in (*before, *now) if name not in free and before.get(name) != now.get(name)]
+    names = [name for name in (*before, *now) if name not in (*FREE, *PATHS) and before.get(name) != now.get(name)]
     shown = [f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in dict.fromkeys(names)]
     return ": " + "; ".join(shown[:5]) if shown else ": the content of its data or of its pretrained model has changed"

@@ -40,6 +40,12 @@ __all__ = [
     "to_dict",
 ]
 
+FREE = ("steps", "checkpoint_every")
+"""Fields that a resume may change."""
+
+PATHS = ("data", "downstream", "model_path")
+"""Fields that say where files lie: what these hold counts instead."""
+
 _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "addition": {"n_digits": 2, "warmup_steps": 200, "warmup_lr": 3e-3},
     "addition, thinking": {"n_digits": 2, "warmup_steps": 300, "warmup_lr": 3e-3, "rope_theta": 1e4},
@@ -266,7 +272,7 @@ def config_hash(config: TrainConfig, sources: Sequence[str] = ()) -> str:
     sources
         What the files of data and model hold: where these lie does not matter.
     """
-    free = ("steps", "checkpoint_every", *(("data", "downstream", "model_path") if any(sources) else ()))
+    free = (*FREE, *(PATHS if any(sources) else ()))
     fields: dict[str, Any] = {k: v for k, v in to_dict(config).items() if k not in free}
     if any(sources):
         fields["sources"] = list(sources)

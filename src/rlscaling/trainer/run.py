@@ -66,10 +66,11 @@ def make_curriculum(config: TrainConfig, task: Task) -> Curriculum:
     )
 
 
-def make_generator(config: TrainConfig, task: Task) -> Generator:
-    """Return what samples the training completions of a run."""
+def make_generator(config: TrainConfig, task: Task, slots: int | None = None) -> Generator:
+    """Return what samples the training completions of a run, at most ``slots`` of them at a time."""
     window = config.interrupt_window if config.length_control == "interruption" else None
-    return Generator(task, Sampling(rng.key_of(config.seed), config.generations, config.temperature, window))
+    sampling = Sampling(rng.key_of(config.seed), config.generations, config.temperature, window)
+    return Generator(task, sampling, slots=slots)
 
 
 def header_of(learner: Learner, roles: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,17 +62,15 @@ class GeneratorRank:
         self.task = make_task(config)
         self.heldout = self.task.heldout_prompts(config.eval_prompts)
         self.model = build_model(config, self.task).requires_grad_(False)
-        self.generator = make_generator(config, self.task)
+        slots = rows_at_once(config.prompts_per_step, config.generations, world.layout.generators)
+        self.generator = make_generator(config, self.task, slots)
         self.clock = RankClock()
         self.version = 0
-        self._slots = rows_at_once(config.prompts_per_step, config.generations, world.layout.generators)
-        self._queue: collections.deque[tuple[int, int]] = collections.deque()
         self._ended: dict[int, list[Rollout]] = {}
 
     def run(self) -> None:
         """Sample until rank 0 says that the run is over."""
         while self._listen():
-            self._start()
             for rollout in self.generator.advance(self.model, self.version, 1):
                 ended = self._ended.setdefault(rollout.group, [])
                 ended.append(rollout)
@@ -86,7 +83,7 @@ class GeneratorRank:
 
     @property
     def _idle(self) -> bool:
-        return not self._queue and not self.generator.n_live
+        return not self.generator.n_live
 
     def _listen(self) -> bool:
         """Do what rank 0 has asked for; without work, sleep until it asks. False at the end of the run."""
@@ -103,7 +100,8 @@ class GeneratorRank:
 
     def _do(self, message: Message) -> None:
         if message.kind == "start":
-            self._queue.extend((n, prompt) for n, prompt in message.facts["groups"])
+            size = self.config.generations
+            self.generator.start([(n, self.task.train_prompt(i), size) for n, i in message.facts["groups"]])
         elif message.kind == "push":
             exchange_weights(self.world, self.model, self.clock)
             self.version = message.facts["version"]
@@ -112,18 +110,6 @@ class GeneratorRank:
                 self._evaluate(message.facts["seed"])
                 message = self.spoke.receive()
             assert message.kind == "evaluated", message.kind
-
-    def _start(self) -> None:
-        """Begin groups as long as there is room for all of their completions."""
-        size = self.config.generations
-        new = []
-        room = self._slots - self.generator.n_live
-        while self._queue and room >= size:
-            n, prompt = self._queue.popleft()
-            new.append((n, self.task.train_prompt(prompt), size))
-            room -= size
-        if new:
-            self.generator.start(new)
 
     def _evaluate(self, seed: int) -> None:
         layout = self.world.layout

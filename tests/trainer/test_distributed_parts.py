@@ -23,11 +23,11 @@ from rlscaling.trainer.distributed.agreement import Proposal, agree, proposal_of
 from rlscaling.trainer.distributed.channel import Hub, Message, PeerLostError, Spoke, decode, encode
 from rlscaling.trainer.distributed.clocks import ClusterMeter, RankClock, Spent
 from rlscaling.trainer.distributed.dispatch import Dispatcher, groups_of
-from rlscaling.trainer.distributed.generating import evaluate_share, share_of
+from rlscaling.trainer.distributed.generating import share_of
 from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, place_of
 from rlscaling.trainer.distributed.sharding import BUCKET_BYTES, Trainers, buckets
 from rlscaling.trainer.distributed.shards import load_shards, remove_other_shards, save_shards
-from rlscaling.trainer.evaluate import evaluation_seed
+from rlscaling.trainer.evaluate import evaluation_seed, heldout_rollouts
 from rlscaling.trainer.generate import generate_all
 from rlscaling.trainer.jobs import Job, run_jobs
 from rlscaling.trainer.learner import Learner
@@ -435,7 +435,10 @@ def test_shares_of_an_evaluation_are_the_evaluation() -> None:
     whole = generate_all(run.model, run.task, run.heldout, 3, seed=seed)
     shares = [share_of(len(run.heldout), i, 4) for i in range(4)]
     assert [len(share) for share in shares] == [2, 3, 2, 3]
-    parts = [r for share in shares for r in evaluate_share(run.model, run.task, run.heldout, share, config, seed)]
+    parts = []
+    for share in shares:
+        prompts = [run.heldout[i] for i in share]
+        parts += heldout_rollouts(run.model, run.task, prompts, config, seed=seed, numbers=share)
     assert [(r.group, r.sample, r.tokens.tolist()) for r in parts] == [
         (r.group, r.sample, r.tokens.tolist()) for r in whole
     ]

@@ -52,13 +52,28 @@ def evaluate(
     seed
         Seed of the samples; another one in each evaluation.
     """
+    rollouts = heldout_rollouts(model, task, prompts, config, seed=seed)
+    gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
+    return summarize(rollouts, task.domains, config.eval_samples, gap)
+
+
+def heldout_rollouts(
+    model: Decoder,
+    task: Task,
+    prompts: Sequence[Prompt],
+    config: TrainConfig,
+    *,
+    seed: int,
+    numbers: Sequence[int] | None = None,
+) -> list[Rollout]:
+    """Return the completions of an evaluation, or of those of its prompts that have the ``numbers``."""
     window = config.interrupt_window if config.length_control == "interruption" else None
-    n, temperature = config.eval_samples, config.temperature
     # as many completions as training has at once fit the memory, whatever the bound of a small model says
     slots = max(evaluation_slots(model.spec), config.rollouts_per_step)
-    rollouts = generate_all(model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots)
-    gap = mismatch(model, rollouts[:MISMATCH_ROLLOUTS], task.pad_id, config)
-    return summarize(rollouts, task.domains, n, gap)
+    n, temperature = config.eval_samples, config.temperature
+    return generate_all(
+        model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots, numbers=numbers
+    )
 
 
 def evaluation_seed(config: TrainConfig, step: int) -> int:

@@ -363,6 +363,7 @@ def generate_all(
     window: tuple[int, int] | None = None,
     version: int = 0,
     slots: int | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[Rollout]:
     """Return ``n`` completions of each prompt for an evaluation: prompt after prompt, scored exactly.
 
@@ -373,7 +374,7 @@ def generate_all(
     task
         Where the prompts come from.
     prompts
-        Held-out prompts; the group of a completion is its prompt's number here.
+        Held-out prompts; the group of a completion is its prompt's number.
     n
         Completions of a prompt.
     seed
@@ -384,6 +385,8 @@ def generate_all(
         Noted at every token.
     slots
         Completions at once; None takes `evaluation_slots`.
+    numbers
+        Of the prompts, which decide what is sampled; None counts from 0.
 
     Returns
     -------
@@ -393,5 +396,6 @@ def generate_all(
     key = rng.key_of(seed, rng.EVALUATION)
     sampling = Sampling(key, n, temperature, window, exact_score=True)
     generator = Generator(task, sampling, slots=slots or evaluation_slots(model.spec))
-    generator.start([(i, prompt, n) for i, prompt in enumerate(prompts)])
+    groups = range(len(prompts)) if numbers is None else numbers
+    generator.start([(i, prompt, n) for i, prompt in zip(groups, prompts, strict=True)])
     return sorted(generator.advance(model, version), key=lambda r: (r.group, r.sample))

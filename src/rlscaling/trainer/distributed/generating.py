@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlscaling.trainer import rng
 from rlscaling.trainer.distributed.channel import Message, Spoke
 from rlscaling.trainer.distributed.clocks import RankClock
 from rlscaling.trainer.distributed.world import World, exchange_weights
-from rlscaling.trainer.evaluate import MISMATCH_ROLLOUTS, mismatch
-from rlscaling.trainer.generate import Generator, Sampling, evaluation_slots
-from rlscaling.trainer.model import Decoder, build_model
+from rlscaling.trainer.evaluate import MISMATCH_ROLLOUTS, heldout_rollouts, mismatch
+from rlscaling.trainer.model import build_model
 from rlscaling.trainer.rollout import Rollout, pack_rollouts
 from rlscaling.trainer.run import make_generator
 from rlscaling.trainer.tasks import make_task
 
 if TYPE_CHECKING:
     from rlscaling.trainer.config import TrainConfig
-    from rlscaling.trainer.tasks import Prompt, Task
 
 
 def rows_at_once(prompts: int, generations: int, generators: int) -> int:
@@ -29,19 +25,6 @@ def rows_at_once(prompts: int, generations: int, generators: int) -> int:
 def share_of(n: int, index: int, of: int) -> range:
     """Return which of ``n`` prompts the generator number ``index`` evaluates."""
     return range(n * index // of, n * (index + 1) // of)
-
-
-def evaluate_share(
-    model: Decoder, task: Task, prompts: Sequence[Prompt], numbers: range, config: TrainConfig, seed: int
-) -> list[Rollout]:
-    """Return the completions of some held-out prompts, those that an evaluation of all would sample."""
-    window = config.interrupt_window if config.length_control == "interruption" else None
-    n = config.eval_samples
-    key = rng.key_of(seed, rng.EVALUATION)
-    sampling = Sampling(key, n, config.temperature, window, exact_score=True)
-    generator = Generator(task, sampling, slots=max(evaluation_slots(model.spec), config.rollouts_per_step))
-    generator.start([(i, prompts[i], n) for i in numbers])
-    return sorted(generator.advance(model, version=0), key=lambda rollout: (rollout.group, rollout.sample))
 
 
 class GeneratorRank:
@@ -115,6 +98,7 @@ class GeneratorRank:
         layout = self.world.layout
         index = self.world.place.rank - layout.trainers
         numbers = share_of(len(self.heldout), index, layout.generators)
-        rollouts = evaluate_share(self.model, self.task, self.heldout, numbers, self.config, seed)
+        prompts = [self.heldout[i] for i in numbers]
+        rollouts = heldout_rollouts(self.model, self.task, prompts, self.config, seed=seed, numbers=numbers)
         gap = mismatch(self.model, rollouts[:MISMATCH_ROLLOUTS], self.task.pad_id, self.config) if rollouts else None
         self._send("evaluation", {"gap": gap}, rollouts)

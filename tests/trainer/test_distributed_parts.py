@@ -27,8 +27,7 @@ from rlscaling.trainer.distributed.generating import share_of
 from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, place_of
 from rlscaling.trainer.distributed.sharding import BUCKET_BYTES, Trainers, buckets
 from rlscaling.trainer.distributed.shards import load_shards, remove_other_shards, save_shards
-from rlscaling.trainer.evaluate import evaluation_seed, heldout_rollouts
-from rlscaling.trainer.generate import generate_all
+from rlscaling.trainer.evaluate import evaluation_seed, generate_all, heldout_rollouts
 from rlscaling.trainer.jobs import Job, run_jobs
 from rlscaling.trainer.learner import Learner
 from rlscaling.trainer.rollout import Group, Rollout, pack_rollouts

@@ -11,7 +11,8 @@ import torch
 
 from rlscaling.trainer import rng
 from rlscaling.trainer.config import TrainConfig, make_config
-from rlscaling.trainer.generate import Generator, Sampling, generate_all
+from rlscaling.trainer.evaluate import generate_all
+from rlscaling.trainer.generate import Generator, Sampling
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model import Decoder, build_model
 from rlscaling.trainer.rollout import Rollout
@@ -212,7 +213,7 @@ def test_evaluation_returns_every_completion_in_order() -> None:
 def test_evaluation_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     _, task, model = setting()
     whole = generate_all(model, task, task.heldout_prompts(20), 4, seed=0)
-    monkeypatch.setattr("rlscaling.trainer.generate.MAX_EVALUATION_ROWS", 12)
+    monkeypatch.setattr("rlscaling.trainer.evaluate.MAX_EVALUATION_ROWS", 12)
     assert same(whole, generate_all(model, task, task.heldout_prompts(20), 4, seed=0), 1e-5)
 
 

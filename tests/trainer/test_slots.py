@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from rlscaling.trainer import TrainError, rng
 from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.config import make_config
-from rlscaling.trainer.generate import Generator, Sampling, evaluation_slots, generate_all
+from rlscaling.trainer.evaluate import evaluation_slots, generate_all
+from rlscaling.trainer.generate import Generator, Sampling
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model import Decoder, ModelSpec, build_model
 from rlscaling.trainer.prefill import at_once, piece, read_prompts
@@ -238,7 +239,7 @@ def test_evaluation_decodes_no_more_rows_than_its_memory_holds(monkeypatch: pyte
     task = make_task(make_config(n_train_prompts=600))
     model = build_model(make_config(n_train_prompts=600), task)
     whole = generate_all(model, task, task.heldout_prompts(20), 4, seed=0)
-    monkeypatch.setattr("rlscaling.trainer.generate.MAX_EVALUATION_BYTES", 13 * 2816 + 100)
+    monkeypatch.setattr("rlscaling.trainer.evaluate.MAX_EVALUATION_BYTES", 13 * 2816 + 100)
     assert evaluation_slots(model.spec) == 13
     seen = []
     real = KVCache.reserve

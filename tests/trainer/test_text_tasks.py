@@ -18,7 +18,7 @@ from rlscaling.journal import read_jsonl
 from rlscaling.trainer import make_config, train
 from rlscaling.trainer.config import TrainConfig, from_dict, to_dict
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.generate import generate_all
+from rlscaling.trainer.evaluate import generate_all
 from rlscaling.trainer.model import build_model
 from rlscaling.trainer.policy import token_logp
 from rlscaling.trainer.pretrained import load_model

@@ -1,4 +1,4 @@
-"""mean@n on held-out prompts, one result per domain."""
+"""mean@n on held-out prompts, one result per domain; what an evaluation samples, and how much at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from rlscaling.trainer.generate import evaluation_slots, generate_all
+from rlscaling.trainer import rng
+from rlscaling.trainer.cache import GIB, bytes_per_row
+from rlscaling.trainer.generate import Generator, Sampling
 from rlscaling.trainer.policy import token_logp
 from rlscaling.trainer.rollout import Group, Rollout, collate
 
 if TYPE_CHECKING:
     from rlscaling.trainer.config import TrainConfig
-    from rlscaling.trainer.model import Decoder
+    from rlscaling.trainer.model import Decoder, ModelSpec
     from rlscaling.trainer.tasks import Prompt, Task
+
+MAX_EVALUATION_ROWS = 4096
+MAX_EVALUATION_BYTES = GIB
+"""Bounds of the rows that an evaluation decodes at once, and of their keys and values."""
 
 MISMATCH_ROLLOUTS = 64
 """Completions whose log-probabilities are computed again by the trainer: enough for a mean."""
@@ -74,6 +80,68 @@ def heldout_rollouts(
     return generate_all(
         model, task, prompts, n, seed=seed, temperature=temperature, window=window, slots=slots, numbers=numbers
     )
+
+
+def evaluation_slots(spec: ModelSpec) -> int:
+    """Return how many rows an evaluation decodes at once: few enough for the memory, however many its prompts.
+
+    Examples
+    --------
+    >>> evaluation_slots(ModelSpec(20))
+    4096
+    >>> evaluation_slots(ModelSpec(150_000, d_model=896, n_layers=24, n_heads=14, max_positions=4096))
+    10
+    """
+    return max(1, min(MAX_EVALUATION_ROWS, MAX_EVALUATION_BYTES // bytes_per_row(spec)))
+
+
+def generate_all(
+    model: Decoder,
+    task: Task,
+    prompts: Sequence[Prompt],
+    n: int,
+    *,
+    seed: int,
+    temperature: float = 1.0,
+    window: tuple[int, int] | None = None,
+    version: int = 0,
+    slots: int | None = None,
+    numbers: Sequence[int] | None = None,
+) -> list[Rollout]:
+    """Return ``n`` completions of each prompt for an evaluation: prompt after prompt, scored exactly.
+
+    Parameters
+    ----------
+    model
+        The policy.
+    task
+        Where the prompts come from.
+    prompts
+        Held-out prompts; the group of a completion is its prompt's number.
+    n
+        Completions of a prompt.
+    seed
+        Another one gives other completions; training never shares its noise with an evaluation.
+    temperature, window
+        As in ``Sampling``.
+    version
+        Noted at every token.
+    slots
+        Completions at once; None takes `evaluation_slots`.
+    numbers
+        Of the prompts, which decide what is sampled; None counts from 0.
+
+    Returns
+    -------
+    list of Rollout
+        Of length ``len(prompts) * n``, sorted by group and sample.
+    """
+    key = rng.key_of(seed, rng.EVALUATION)
+    sampling = Sampling(key, n, temperature, window, exact_score=True)
+    generator = Generator(task, sampling, slots=slots or evaluation_slots(model.spec))
+    groups = range(len(prompts)) if numbers is None else numbers
+    generator.start([(i, prompt, n) for i, prompt in zip(groups, prompts, strict=True)])
+    return sorted(generator.advance(model, version), key=lambda r: (r.group, r.sample))
 
 
 def evaluation_seed(config: TrainConfig, step: int) -> int:

@@ -17,18 +17,14 @@ import torch
 from torch import Tensor
 
 from rlscaling.trainer import rng
-from rlscaling.trainer.cache import GIB, KVCache, bytes_per_row
+from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import ops
-from rlscaling.trainer.model import Decoder, ModelSpec
+from rlscaling.trainer.model import Decoder
 from rlscaling.trainer.rollout import Rollout
 from rlscaling.trainer.rows import Rows, Slots, compaction
 from rlscaling.trainer.tasks import Prompt, Task
 from rlscaling.trainer.waiting import Queue, Share
-
-MAX_EVALUATION_ROWS = 4096
-MAX_EVALUATION_BYTES = GIB
-"""Bounds of the rows that an evaluation decodes at once, and of their keys and values."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,65 +333,3 @@ class Generator:
             self._rows.load_state_dict(state["rows"], device)
             self._cache = KVCache.from_state(model.spec, state["cache"], device, self.slots)
             self._unfinished.update(state["rows"]["group"].tolist())
-
-
-def evaluation_slots(spec: ModelSpec) -> int:
-    """Return how many rows an evaluation decodes at once: few enough for the memory, however many its prompts.
-
-    Examples
-    --------
-    >>> evaluation_slots(ModelSpec(20))
-    4096
-    >>> evaluation_slots(ModelSpec(150_000, d_model=896, n_layers=24, n_heads=14, max_positions=4096))
-    10
-    """
-    return max(1, min(MAX_EVALUATION_ROWS, MAX_EVALUATION_BYTES // bytes_per_row(spec)))
-
-
-def generate_all(
-    model: Decoder,
-    task: Task,
-    prompts: Sequence[Prompt],
-    n: int,
-    *,
-    seed: int,
-    temperature: float = 1.0,
-    window: tuple[int, int] | None = None,
-    version: int = 0,
-    slots: int | None = None,
-    numbers: Sequence[int] | None = None,
-) -> list[Rollout]:
-    """Return ``n`` completions of each prompt for an evaluation: prompt after prompt, scored exactly.
-
-    Parameters
-    ----------
-    model
-        The policy.
-    task
-        Where the prompts come from.
-    prompts
-        Held-out prompts; the group of a completion is its prompt's number.
-    n
-        Completions of a prompt.
-    seed
-        Another one gives other completions; training never shares its noise with an evaluation.
-    temperature, window
-        As in ``Sampling``.
-    version
-        Noted at every token.
-    slots
-        Completions at once; None takes `evaluation_slots`.
-    numbers
-        Of the prompts, which decide what is sampled; None counts from 0.
-
-    Returns
-    -------
-    list of Rollout
-        Of length ``len(prompts) * n``, sorted by group and sample.
-    """
-    key = rng.key_of(seed, rng.EVALUATION)
-    sampling = Sampling(key, n, temperature, window, exact_score=True)
-    generator = Generator(task, sampling, slots=slots or evaluation_slots(model.spec))
-    groups = range(len(prompts)) if numbers is None else numbers
-    generator.start([(i, prompt, n) for i, prompt in zip(groups, prompts, strict=True)])
-    return sorted(generator.advance(model, version), key=lambda r: (r.group, r.sample))

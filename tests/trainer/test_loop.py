@@ -196,7 +196,7 @@ def driven(config: TrainConfig, steps: int) -> tuple[Run, list[dict[str, Any]], 
 @torch.no_grad()
 def replayed(run: Run, weights: list[dict[str, Any]], rollout: Rollout) -> list[float]:
     """Sample the rollout again: each token from the weights of its version, on the cache that older ones left."""
-    cache = KVCache.empty(run.model.spec, 1)
+    cache = KVCache(run.model.spec, 1)
     read, logp = torch.tensor([rollout.prompt.ids]), []
     for token, version in zip(rollout.tokens, rollout.version, strict=True):
         run.model.load_state_dict(weights[int(version)])

@@ -115,7 +115,7 @@ def test_cached_logits_are_the_uncached(name: str) -> None:
     model, tokens = random_model(SPECS[name]), tokens_of(SPECS[name])
     with torch.no_grad():
         full = model(tokens)
-        cache = KVCache.empty(model.spec, len(tokens))
+        cache = KVCache(model.spec, len(tokens))
         parts = [model(tokens[:, :6], cache=cache)]
         parts += [model(tokens[:, t : t + 1], cache=cache) for t in range(6, 15)]
         parts.append(model(tokens[:, 15:], cache=cache))
@@ -129,28 +129,8 @@ def test_both_ways_of_attention_agree(name: str, monkeypatch: pytest.MonkeyPatch
     model, tokens = random_model(SPECS[name]), tokens_of(SPECS[name])
     with torch.no_grad():
         folded = model(tokens)
-        monkeypatch.setattr("rlscaling.trainer.model.GROUPED_UP_TO", 0)
+        monkeypatch.setattr("rlscaling.trainer.context.GROUPED_UP_TO", 0)
         torch.testing.assert_close(model(tokens), folded, atol=1e-5, rtol=1e-4)
-
-
-def test_rows_at_different_positions_advance_together() -> None:
-    """Rows join and leave: each row's hidden states stay those of its own tokens alone."""
-    model, tokens = random_model(SPECS["default"]), tokens_of(SPECS["default"], rows=3)
-    with torch.no_grad():
-        full = model(tokens)
-        cache, late = KVCache.empty(model.spec, 2), KVCache.empty(model.spec, 1)
-        model(tokens[:2, :9], cache=cache)
-        model(tokens[2:, :3], cache=late)
-        cache.extend(late, torch.tensor([0]))
-        step = model(torch.stack((tokens[0, 9:10], tokens[1, 9:10], tokens[2, 3:4])), cache=cache)
-        torch.testing.assert_close(step[:, 0], torch.stack((full[0, 9], full[1, 9], full[2, 3])), atol=1e-5, rtol=1e-4)
-        copied = KVCache(model.spec)
-        copied.extend(cache, torch.tensor([2, 0, 2]))
-        cache = copied
-        assert cache.positions.tolist() == [4, 10, 4]
-        cache = KVCache.from_state(model.spec, cache.state_dict())
-        step = model(torch.stack((tokens[2, 4:5], tokens[0, 10:11], tokens[2, 4:5])), cache=cache)
-        torch.testing.assert_close(step[:, 0], torch.stack((full[2, 4], full[0, 10], full[2, 4])), atol=1e-5, rtol=1e-4)
 
 
 def test_future_tokens_change_nothing() -> None:
@@ -185,7 +165,7 @@ def test_bf16_weights_give_fp32_logits() -> None:
     model, tokens = random_model(spec), tokens_of(spec)
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
     with torch.no_grad():
-        cache = KVCache.empty(spec, len(tokens))
+        cache = KVCache(spec, len(tokens))
         assert model.logits(model(tokens, cache=cache)).dtype == torch.float32
 
 

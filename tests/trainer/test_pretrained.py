@@ -39,7 +39,7 @@ def test_logits_are_those_of_transformers_with_and_without_a_cache(family: str, 
     with torch.no_grad():
         expected = theirs(tokens).logits
         assert gap(ours.logits(ours(tokens)), expected) < TOLERANCE
-        cache = KVCache.empty(ours.spec, len(tokens))
+        cache = KVCache(ours.spec, len(tokens))
         parts = [ours(tokens[:, :20], cache=cache)]
         parts += [ours(tokens[:, t : t + 1], cache=cache) for t in range(20, 50)]
         assert gap(ours.logits(torch.cat(parts, 1)), expected) < TOLERANCE
@@ -63,7 +63,7 @@ def test_prompts_of_different_lengths_are_those_of_transformers_padded_on_the_le
         hidden = hidden_states(ours, prompts, completions, inside, prompt_length)
         assert gap(ours.logits(hidden).view(3, new, -1), expected) < TOLERANCE
         # and as the generator reads them: prompts first, then token by token over the padding's keys
-        cache = KVCache.empty(ours.spec, 3)
+        cache = KVCache(ours.spec, 3)
         first = ours(prompts, cache=cache)[torch.arange(3), prompt_length - 1]
         cache.positions = prompt_length
         later = [ours(completions[:, t : t + 1], cache=cache)[:, 0] for t in range(new - 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import io
@@ -15,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlscaling.trainer import TrainError, rng
-from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.config import make_config
 from rlscaling.trainer.evaluate import evaluation_slots, generate_all
 from rlscaling.trainer.generate import Generator, Sampling
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model import Decoder, ModelSpec, build_model
+from rlscaling.trainer.pages import PagedCache
 from rlscaling.trainer.prefill import at_once, piece, read_prompts
 from rlscaling.trainer.rollout import Rollout
 from rlscaling.trainer.tasks import Prompt, Score, make_task
@@ -89,9 +88,17 @@ arrivals = st.lists(
 
 
 @settings(max_examples=40)
-@given(arrivals, st.none() | st.integers(1, 9))
-def test_any_arrivals_in_any_number_of_slots(plan: list[tuple[list[int], int, bool]], slots: int | None) -> None:
+@given(arrivals, st.none() | st.integers(1, 9), st.sampled_from([1, 5, 32, 64]))
+def test_any_arrivals_in_any_number_of_slots(
+    plan: list[tuple[list[int], int, bool]], slots: int | None, page: int
+) -> None:
     """Groups of any size arrive between any calls, some after a restart: nothing is lost, doubled or changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlscaling.trainer.pages.PAGE", page)
+        check_arrivals(plan, slots)
+
+
+def check_arrivals(plan: list[tuple[list[int], int, bool]], slots: int | None) -> None:
     model, current, found, expected, group = decoder(), generator(slots), [], [], 0
     for sizes, calls, restart in plan:
         for n in sizes:
@@ -110,8 +117,10 @@ def test_any_arrivals_in_any_number_of_slots(plan: list[tuple[list[int], int, bo
     check_same(found, expected)
 
 
+@pytest.mark.parametrize("page", [4, 64])
 @pytest.mark.parametrize("slots", [3, 7, None])
-def test_a_restart_at_any_call_is_bit_for_bit(slots: int | None) -> None:
+def test_a_restart_at_any_call_is_bit_for_bit(slots: int | None, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlscaling.trainer.pages.PAGE", page)
     model, whole = decoder(), generator(slots)
     groups = [(g, Ragged().train_prompt(g), N) for g in range(6)]
     whole.start(groups)
@@ -128,24 +137,11 @@ def test_a_restart_at_any_call_is_bit_for_bit(slots: int | None) -> None:
         assert (again.n_sampled, again.n_prefilled) == (whole.n_sampled, whole.n_prefilled)
 
 
-def test_the_state_of_a_generator_without_slots_is_read() -> None:
-    """Checkpoints written before there were slots: groups wait as a whole, and nothing says where one begins."""
-    model, first = decoder(), generator()
-    groups = [(g, Ragged().train_prompt(g), N) for g in range(4)]
-    first.start(groups[:2])
-    found = first.advance(model, 0, 2)
-    first.start(groups[2:])
-    state = through_a_file(first.state_dict())
-    state["pending"] = [entry[:3] for entry in state["pending"]]
-    state["prompts"] = {group: state["prompts"][group] for group in state["rows"]["group"].tolist()}
-    second = generator(slots=10)
-    second.load_state_dict(state, model)
-    check_same(found + second.advance(model, 0), [r for g in range(4) for r in alone(g, N)])
-
-
+@pytest.mark.parametrize("page", [4, 64])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
-def test_a_slot_remembers_nothing_of_its_last_row(poison: float) -> None:
-    """Slots without a row are filled with poison after every call; no completion differs by a bit."""
+def test_a_page_remembers_nothing_of_its_last_row(poison: float, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without a row are filled with poison after every call; no completion differs by a bit."""
+    monkeypatch.setattr("rlscaling.trainer.pages.PAGE", page)
     model = decoder()
     clean, poisoned = generator(4), generator(4)
     found: tuple[list[Rollout], list[Rollout]] = ([], [])
@@ -157,25 +153,13 @@ def test_a_slot_remembers_nothing_of_its_last_row(poison: float) -> None:
             out += own.advance(model, 0, 1)
         cache = poisoned._cache
         if cache is not None:
+            free = torch.from_numpy(cache._owner) < 0
             with torch.inference_mode():
                 for part in (*cache.k, *cache.v):
-                    n_poisoned += part[len(cache) :].numel()
-                    part[len(cache) :] = poison
+                    n_poisoned += part[free].numel()
+                    part[free] = poison
     assert n_poisoned > 0
     check_same(found[1], found[0], logp_within=0.0)
-
-
-@pytest.mark.parametrize("slots", [5, None])
-def test_behind_its_last_token_a_row_holds_zeros(slots: int | None) -> None:
-    model, own = decoder(), generator(slots)
-    own.start([(g, Ragged().train_prompt(g), N) for g in range(8)])
-    while own.n_live:
-        own.advance(model, 0, 1)
-        cache = own._cache
-        if cache is not None:
-            behind = torch.arange(cache.k[0].shape[2]) >= cache.positions[:, None]
-            for part in (*cache.k, *cache.v):
-                assert not part[: len(cache)].transpose(1, 2)[behind].any()
 
 
 def test_lognormal_lengths_take_few_calls() -> None:
@@ -242,8 +226,8 @@ def test_evaluation_decodes_no_more_rows_than_its_memory_holds(monkeypatch: pyte
     monkeypatch.setattr("rlscaling.trainer.evaluate.MAX_EVALUATION_BYTES", 13 * 2816 + 100)
     assert evaluation_slots(model.spec) == 13
     seen = []
-    real = KVCache.reserve
-    monkeypatch.setattr(KVCache, "reserve", lambda cache, rows, at: (seen.append(rows), real(cache, rows, at))[1])
+    real = PagedCache.begin
+    monkeypatch.setattr(PagedCache, "begin", lambda cache, n: (seen.append(len(cache)), real(cache, n))[1])
     parts = generate_all(model, task, task.heldout_prompts(20), 4, seed=0)
     assert max(seen) == 13
     check_same(parts, whole)
@@ -341,14 +325,3 @@ def test_a_prompt_longer_than_the_model() -> None:
     for _ in range(2):  # and it stays refused
         with pytest.raises(TrainError, match=message):
             own.advance(decoder(), 0)
-
-
-def test_a_cache_past_the_last_position() -> None:
-    with pytest.raises(TrainError, match=r"a row of 65 tokens does not fit the model, which has max_positions=64"):
-        decoder()(torch.zeros((1, 65), dtype=torch.long), cache=KVCache.empty(SPEC, 1))
-
-
-def test_a_cache_of_another_model() -> None:
-    state = KVCache.empty(SPEC, 2).state_dict()
-    with pytest.raises(TrainError, match=r"the cache has 2 layers of 2 key heads of width 4, the model 3 of 2 of 4"):
-        KVCache.from_state(dataclasses.replace(SPEC, n_layers=3), copy.deepcopy(state))

@@ -1,23 +1,17 @@
-"""Keys and values of the completions in flight: one slot a row, as much room as the rows need.
-
-The rows that are live stand in the first slots, so that a forward pass reads a view and copies nothing. When some of
-them end, the last rows move into the holes and what joins goes behind: an end costs the copy of one row, however many
-are live. A slot is wiped before it is given away, so that nothing of its last row is left, be it finite or not.
-"""
+"""Keys and values of rows that are read together, one slot a row: what a prompt is read into."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rlscaling.trainer.context import folded_attention, later_hidden
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.model import DTYPES, ModelSpec
-
-_FIRST_POSITIONS = 32
-"""Positions of the first allocation: short tasks never grow."""
 
 GIB = 2**30
 
@@ -43,137 +37,101 @@ def grown(room: int, needed: int, most: int | None = None) -> int:
     return wanted if most is None else min(wanted, most)
 
 
+def check_fits(spec: ModelSpec, tokens: int) -> None:
+    """Refuse a row of more tokens than the model has positions for."""
+    if tokens > spec.max_positions:
+        raise TrainError(
+            f"a row of {tokens} tokens does not fit the model, which has max_positions={spec.max_positions}; shorten "
+            "the prompt or the completion, or raise max_positions"
+        )
+
+
+def check_sizes(spec: ModelSpec, layers: int, heads: int, width: int) -> None:
+    """Refuse keys and values of a model of other sizes."""
+    if (layers, heads, width) != (spec.n_layers, spec.n_kv_heads, spec.d_head):
+        raise TrainError(
+            f"the cache has {layers} layers of {heads} key heads of width {width}, the model {spec.n_layers} of "
+            f"{spec.n_kv_heads} of {spec.d_head}; resume with the model that wrote it"
+        )
+
+
 class KVCache:
-    """Keys and values of N live rows, each with its own number of tokens.
+    """Keys and values of N rows, each with its own number of tokens.
 
     Parameters
     ----------
     spec
         Sizes of the decoder.
+    rows
+        How many, without tokens.
     device
         Where it lies.
-    slots
-        Most rows it will ever hold; None sets no bound.
 
     Attributes
     ----------
     k, v : list of Tensor
-        One a layer, (R, K, S, d): slots, key heads, positions, width of a head. R >= N and S >= ``longest`` grow by
-        need.
+        One a layer, (N, K, S, d): rows, key heads, positions, width of a head. S >= ``longest`` grows by need.
     positions : Tensor
-        (N,) long, tokens that each live row holds. Behind them a row holds zeros.
+        (N,) long, tokens that each row holds. Behind them a row holds zeros.
     longest : int
         At least the largest of ``positions``, known without asking the device.
     """
 
-    def __init__(self, spec: ModelSpec, device: torch.device | str = "cpu", slots: int | None = None) -> None:
-        self.spec, self.slots = spec, slots
-        none = torch.zeros((0, spec.n_kv_heads, 0, spec.d_head), dtype=DTYPES[spec.dtype], device=device)
+    def __init__(self, spec: ModelSpec, rows: int, device: torch.device | str = "cpu") -> None:
+        self.spec = spec
+        none = torch.zeros((rows, spec.n_kv_heads, 0, spec.d_head), dtype=DTYPES[spec.dtype], device=device)
         self.k, self.v = [none] * spec.n_layers, [none] * spec.n_layers
-        self.positions = torch.zeros(0, dtype=torch.long, device=device)
+        self.positions = torch.zeros(rows, dtype=torch.long, device=device)
         self.longest = 0
-
-    @classmethod
-    def empty(cls, spec: ModelSpec, rows: int, device: torch.device | str = "cpu") -> KVCache:
-        """Return a cache of ``rows`` live rows without tokens."""
-        cache = cls(spec, device)
-        cache.reserve(rows, 0)
-        cache.positions = torch.zeros(rows, dtype=torch.long, device=device)
-        return cache
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes allocated."""
-        return sum(part.numel() * part.element_size() for part in (*self.k, *self.v))
-
-    def reserve(self, rows: int, positions: int) -> None:
-        """Make room for so many live rows of so many positions, one layer after the other.
+    def reserve(self, positions: int) -> None:
+        """Make room for rows of so many positions, one layer after the other.
 
         Raises
         ------
         TrainError
-            When a row would hold more than the model has positions for.
+            When that is more than the model has positions for.
         """
-        most = self.spec.max_positions
-        if positions > most:
-            raise TrainError(
-                f"a row of {positions} tokens does not fit the model, which has max_positions={most}; shorten the "
-                "prompt or the completion, or raise max_positions"
-            )
-        slots, room = self.k[0].shape[0], self.k[0].shape[2]
-        if rows <= slots and positions <= room:
+        check_fits(self.spec, positions)
+        room = self.k[0].shape[2]
+        if positions <= room:
             return
-        shape = (
-            grown(slots, rows, self.slots),
-            self.spec.n_kv_heads,
-            grown(room, max(positions, min(_FIRST_POSITIONS, most)), most),
-            self.spec.d_head,
-        )
-        n = len(self)
+        n, heads, _, width = self.k[0].shape
+        shape = (n, heads, grown(room, positions, self.spec.max_positions), width)
         for parts in (self.k, self.v):
             for i, old in enumerate(parts):
                 parts[i] = old.new_zeros(shape)
-                parts[i][:n, :, :room] = old[:n]
+                parts[i][:, :, :room] = old
 
-    def layer(self, i: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the live rows in layer ``i``, (N, K, S, d) each: views to write to."""
-        n = len(self)
-        return self.k[i][:n], self.v[i][:n]
+    def begin(self, n_tokens: int) -> _Rows:
+        """Make room for so many tokens of every row and count them as held; a forward pass writes them."""
+        end = self.longest + n_tokens
+        self.reserve(end)
+        device = self.positions.device
+        at = self.positions[:, None] + torch.arange(n_tokens, device=device)
+        rows, heads = (torch.arange(n, device=device) for n in (len(self), self.spec.n_kv_heads))
+        write = (rows[:, None, None], heads[None, :, None], at[:, None, :])
+        mask = later_hidden(self.spec, at, end, DTYPES[self.spec.dtype])
+        self.positions, self.longest = self.positions + n_tokens, end
+        return _Rows(self, at, mask, write, end)
 
-    def extend(self, other: KVCache, source: Tensor) -> None:
-        """Append copies of rows of another cache.
-
-        Parameters
-        ----------
-        other
-            Of the same model.
-        source
-            (m,) long, its rows; they may repeat, so that completions of one prompt share what was read once.
-        """
-        first, n = len(self), len(self) + len(source)
-        self.reserve(n, other.longest)
-        for parts, theirs in ((self.k, other.k), (self.v, other.v)):
-            for part, their in zip(parts, theirs, strict=True):
-                part[first:n, :, : other.longest] = their[:, :, : other.longest].index_select(0, source)
-                part[first:n, :, other.longest :] = 0.0  # a masked NaN would still be multiplied by 0
-        self.positions = torch.cat((self.positions, other.positions[source]))
-        self.longest = max(self.longest, other.longest)
-
-    def compact(self, movers: Tensor, holes: Tensor, n: int) -> None:
-        """Move rows into the slots of others that ended, and keep the first ``n`` slots.
-
-        Parameters
-        ----------
-        movers, holes
-            (m,) long each, from ``rows.compaction``.
-        n
-            Rows that are left.
-        """
-        if len(movers):
-            for part in (*self.k, *self.v):
-                used = part[:, :, : self.longest]
-                used.index_copy_(0, holes, used.index_select(0, movers))
-            self.positions[holes] = self.positions[movers]
-        self.positions = self.positions[:n]
-        self.longest = int(self.positions.max()) if n else 0
+    def row(self, i: int) -> KVCache:
+        """Return a copy of one row."""
+        one = KVCache(self.spec, 1, self.positions.device)
+        one.k, one.v = ([part[i : i + 1].clone() for part in parts] for parts in (self.k, self.v))
+        one.positions, one.longest = self.positions[i : i + 1].clone(), self.longest
+        return one
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: live rows, and only positions that hold a token; (L, N, K, S, d)."""
-        n, end = len(self), self.longest
-        k, v = (torch.stack([part[:n, :, :end] for part in parts]) for parts in (self.k, self.v))
+        """Return what a checkpoint holds: only positions that hold a token; keys and values (L, N, K, S, d)."""
+        k, v = (torch.stack([part[:, :, : self.longest] for part in parts]) for parts in (self.k, self.v))
         return {"k": k, "v": v, "positions": self.positions.clone()}
 
     @classmethod
-    def from_state(
-        cls,
-        spec: ModelSpec,
-        state: Mapping[str, Any],
-        device: torch.device | str = "cpu",
-        slots: int | None = None,
-    ) -> KVCache:
+    def from_state(cls, spec: ModelSpec, state: Mapping[str, Any], device: torch.device | str = "cpu") -> KVCache:
         """Return the cache that ``state_dict`` came from.
 
         Raises
@@ -181,19 +139,32 @@ class KVCache:
         TrainError
             When it belongs to a model of other sizes.
         """
-        layers, n, heads, end, width = state["k"].shape
-        if (layers, heads, width) != (spec.n_layers, spec.n_kv_heads, spec.d_head):
-            raise TrainError(
-                f"the cache has {layers} layers of {heads} key heads of width {width}, the model {spec.n_layers} of "
-                f"{spec.n_kv_heads} of {spec.d_head}; resume with the model that wrote it"
-            )
-        cache = cls(spec, device, slots)
-        cache.reserve(n, end)
+        layers, rows, heads, end, width = state["k"].shape
+        check_sizes(spec, layers, heads, width)
+        cache = cls(spec, rows, device)
+        cache.reserve(end)
         cache.positions, cache.longest = state["positions"].to(device, copy=True), end
         for parts, theirs in ((cache.k, state["k"]), (cache.v, state["v"])):
             for part, their in zip(parts, theirs, strict=True):
-                part[:n, :, :end] = their.to(device)
+                part[:, :, :end] = their.to(device)
         return cache
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """A pass over tokens that go on where the rows of a cache end."""
+
+    cache: KVCache
+    positions: Tensor  # (N, T)
+    mask: Tensor  # (N, 1, G * T, S)
+    write: tuple[Tensor, Tensor, Tensor]  # rows, key heads, positions
+    end: int
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return (N, H, T, d)."""
+        keys, values = self.cache.k[layer], self.cache.v[layer]
+        keys[self.write], values[self.write] = k, v
+        return folded_attention(q, keys[:, :, : self.end], values[:, :, : self.end], self.mask)
 
 
 def bytes_per_row(spec: ModelSpec) -> int:

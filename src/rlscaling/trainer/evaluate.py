@@ -87,6 +87,7 @@ def evaluation_slots(spec: ModelSpec) -> int:
 
     Examples
     --------
+    >>> from rlscaling.trainer.model import ModelSpec
     >>> evaluation_slots(ModelSpec(20))
     4096
     >>> evaluation_slots(ModelSpec(150_000, d_model=896, n_layers=24, n_heads=14, max_positions=4096))

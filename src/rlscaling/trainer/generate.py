@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from rlscaling.trainer import rng
-from rlscaling.trainer.cache import KVCache
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model import Decoder
+from rlscaling.trainer.pages import PagedCache
 from rlscaling.trainer.rollout import Rollout
 from rlscaling.trainer.rows import Rows, Slots, compaction
 from rlscaling.trainer.tasks import Prompt, Task
@@ -90,7 +90,7 @@ class Generator:
         self._unchecked: list[Share] = []  # against the sizes of the model
         self._queue = Queue()
         self._rows = Slots(self.slots)
-        self._cache: KVCache | None = None  # there is one while rows are live
+        self._cache: PagedCache | None = None  # there is one while rows are live
 
     def _expect(self, share: Share) -> None:
         self._prompts[share.group] = share.prompt
@@ -177,7 +177,7 @@ class Generator:
             copies = torch.tensor([share.n for share in begun.shares], device=device)
             source = torch.repeat_interleave(torch.arange(len(begun.shares), device=device), copies)
             if self._cache is None:
-                self._cache = KVCache(model.spec, device, self.slots)
+                self._cache = PagedCache(model.spec, device, self.slots)
             self._cache.extend(begun.cache, source)
             self._rows.extend(self._new_rows(begun.shares, source, copies))
             self.n_prefilled += begun.n_read
@@ -331,5 +331,5 @@ class Generator:
             assert model is not None, "rows in flight need the model's sizes"
             device = model.embed_tokens.weight.device
             self._rows.load_state_dict(state["rows"], device)
-            self._cache = KVCache.from_state(model.spec, state["cache"], device, self.slots)
+            self._cache = PagedCache.from_state(model.spec, state["cache"], device, self.slots)
             self._unfinished.update(state["rows"]["group"].tolist())

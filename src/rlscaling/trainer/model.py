@@ -15,17 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rlscaling.trainer.context import Alone, Cache, Context
 from rlscaling.trainer.head import Head
 from rlscaling.trainer.hf_config import Llama3Scaling
 
 if TYPE_CHECKING:
-    from rlscaling.trainer.cache import KVCache
     from rlscaling.trainer.config import TrainConfig
     from rlscaling.trainer.tasks import Task
-
-GROUPED_UP_TO = 32
-"""Longest sequence whose query heads are folded into rows of one product: 9 ms against 12 for 512 x 10 tokens, but 92
-against 72 for 128 x 80 tokens, where skipping the masked half pays."""
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -116,10 +112,9 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class _Step:
     """What all layers of one forward pass share."""
 
+    context: Context
     cos: Tensor  # (1 or B, 1, T, d)
     sin: Tensor
-    mask: Tensor | None  # (1 or B, 1, G * T, S), 0 or -inf; None is plain causal
-    write: tuple[Tensor, Tensor, Tensor] | None  # rows, key heads, positions to write to
 
 
 class Attention(nn.Module):
@@ -137,7 +132,7 @@ class Attention(nn.Module):
             self.q_norm = RMSNorm(spec.d_head, spec.norm_eps)
             self.k_norm = RMSNorm(spec.d_head, spec.norm_eps)
 
-    def forward(self, x: Tensor, step: _Step, k_cache: Tensor | None, v_cache: Tensor | None, end: int) -> Tensor:
+    def forward(self, x: Tensor, step: _Step, layer: int) -> Tensor:
         """Return what each token of x, (B, T, D), gathers from itself and the tokens before it."""
         B, T, _ = x.shape
         K, d = self.spec.n_kv_heads, self.spec.d_head
@@ -147,16 +142,7 @@ class Attention(nn.Module):
         q = rotate(q.transpose(1, 2), step.cos, step.sin)  # (B, H, T, d)
         k = rotate(k.transpose(1, 2), step.cos, step.sin)  # (B, K, T, d)
         v = self.v_proj(x).view(B, T, K, d).transpose(1, 2)
-        if k_cache is not None and v_cache is not None and step.write is not None:
-            k_cache[step.write], v_cache[step.write] = k, v
-            k, v = k_cache[:, :, :end], v_cache[:, :, :end]
-        if step.mask is None:
-            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        else:
-            # the query heads of a group become further rows of one product: no key is copied
-            q = q.reshape(B, K, -1, d)  # (B, K, G * T, d)
-            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=step.mask).view(B, -1, T, d)
-        y = y.transpose(1, 2).reshape(B, T, -1)
+        y = step.context.attend(layer, q, k, v).transpose(1, 2).reshape(B, T, -1)
         out: Tensor = self.o_proj(y)
         return out
 
@@ -215,9 +201,9 @@ class Block(nn.Module):
         self.post_attention_layernorm = RMSNorm(spec.d_model, spec.norm_eps)
         self.mlp = MixtureOfExperts(spec) if spec.n_experts else SwiGLU(spec)
 
-    def forward(self, x: Tensor, step: _Step, k_cache: Tensor | None, v_cache: Tensor | None, end: int) -> Tensor:
+    def forward(self, x: Tensor, step: _Step, layer: int) -> Tensor:
         """Return the residual stream after this layer, (B, T, D)."""
-        x = x + self.self_attn(self.input_layernorm(x), step, k_cache, v_cache, end)
+        x = x + self.self_attn(self.input_layernorm(x), step, layer)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -260,7 +246,7 @@ class Decoder(nn.Module):
                     std *= (2 * self.spec.n_layers) ** -0.5
                 nn.init.normal_(weight, std=std)
 
-    def forward(self, tokens: Tensor, *, cache: KVCache | None = None, positions: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, *, cache: Cache | None = None, positions: Tensor | None = None) -> Tensor:
         """Return the hidden states after the last norm.
 
         Parameters
@@ -278,35 +264,14 @@ class Decoder(nn.Module):
             (B, T, D).
         """
         T = tokens.shape[1]
-        end = T if cache is None else cache.longest + T
-        if cache is not None:
-            cache.reserve(len(cache), end)
-        step = self._step(tokens, cache, positions, end)
+        context = Alone.of(self.spec, T, positions, self.cos) if cache is None else cache.begin(T)
+        at = context.positions
+        step = _Step(context, self.cos[at][:, None], self.sin[at][:, None])
         x = self.embed_tokens(tokens)
         for i, layer in enumerate(self.layers):
-            x = layer(x, step, *(cache.layer(i) if cache is not None else (None, None)), end)
-        if cache is not None:
-            cache.positions = cache.positions + T
-            cache.longest = end
+            x = layer(x, step, i)
         out: Tensor = self.norm(x)
         return out
-
-    def _step(self, tokens: Tensor, cache: KVCache | None, positions: Tensor | None, end: int) -> _Step:
-        (B, T), device = tokens.shape, tokens.device
-        order = torch.arange(T, device=device)[None]
-        write = None
-        if cache is None:
-            at, place = order if positions is None else positions, order
-        else:
-            at = place = cache.positions[:, None] + order  # (B, T)
-            rows, heads = (torch.arange(n, device=device) for n in (B, self.spec.n_kv_heads))
-            write = (rows[:, None, None], heads[None, :, None], place[:, None, :])
-        mask = None
-        if cache is not None or T <= GROUPED_UP_TO:
-            hidden = torch.arange(end, device=device) > place[:, :, None]  # (1 or B, T, S)
-            mask = torch.zeros(hidden.shape, dtype=self.cos.dtype, device=device).masked_fill_(hidden, -torch.inf)
-            mask = mask.repeat(1, self.spec.n_heads // self.spec.n_kv_heads, 1)[:, None]
-        return _Step(self.cos[at][:, None], self.sin[at][:, None], mask, write)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the logits, FP32, (..., V), computed in the precision of the head."""

@@ -88,8 +88,8 @@ def _read(model: Decoder, prompts: Sequence[tuple[int, ...]], pad_id: int) -> tu
     sizes, longest = [len(prompt) for prompt in prompts], max(len(prompt) for prompt in prompts)
     padded = [(*prompt, *(pad_id,) * (longest - len(prompt))) for prompt in prompts]
     tokens = torch.tensor(padded, device=device)  # (g, P)
-    cache = KVCache.empty(model.spec, len(prompts), device)
-    cache.reserve(len(prompts), longest)
+    cache = KVCache(model.spec, len(prompts), device)
+    cache.reserve(longest)
     step = piece(longest)
     if step == longest == min(sizes):
         return cache, model(tokens, cache=cache)[:, -1]

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from rlscaling.trainer.cache import KVCache
@@ -117,9 +116,8 @@ class Queue:
             yield Begun(together, reading.cache, reading.hidden, sum(len(share.prompt.ids) for share in together))
             for row, share in enumerate(together):
                 if self._is_parted(share.group):
-                    own = KVCache(model.spec, reading.hidden.device)
-                    own.extend(reading.cache, torch.tensor([row], device=reading.hidden.device))
-                    self._know(_Known(share.group, version, own, reading.hidden[row : row + 1].clone()))
+                    hidden = reading.hidden[row : row + 1].clone()
+                    self._know(_Known(share.group, version, reading.cache.row(row), hidden))
 
     def _is_parted(self, group: int) -> bool:
         return bool(self._shares) and self._shares[0].group == group

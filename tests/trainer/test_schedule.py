@@ -27,10 +27,10 @@ class Row:
 
 
 class CountingGenerator:
-    """Rows whose length is fixed by their group; a token is its position."""
+    """Rows whose length is fixed by their group, P * G at once; a token is its position."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
-        self.lengths, self.rows, self.most = lengths, [], 0
+        self.lengths, self.rows, self.most, self.fewest = lengths, [], 0, P * G
 
     def start(self, groups: Sequence[tuple[int, Any, int]]) -> None:
         self.rows += [
@@ -38,11 +38,12 @@ class CountingGenerator:
             for n, prompt, samples in groups
             for sample in range(samples)
         ]
-        self.most = max(self.most, len(self.rows))
 
     def advance(self, model: Any, version: int, max_calls: int | None) -> list[Rollout]:
         assert max_calls == 1
-        for row in self.rows:
+        self.most = max(self.most, len(self.rows))
+        self.fewest = min(self.fewest, len(self.rows))
+        for row in self.rows[: P * G]:
             row.versions.append(version)
         ended = [row for row in self.rows if len(row.versions) == row.length]
         self.rows = [row for row in self.rows if len(row.versions) < row.length]
@@ -164,11 +165,18 @@ def test_clock_of_ppo_off_policy_by_hand() -> None:
     assert modelled.clock.generators_idle == pytest.approx(3 * 4)
 
 
-def test_at_most_one_batch_of_rows_is_in_flight() -> None:
-    for kind in ("pipeline", "ppo-off-policy"):
-        modelled = cluster(kind, 4, update=20.0, lengths=MIXED)
-        run(modelled, 9)
-        assert modelled.generator.most <= P * G  # type: ignore[attr-defined]
+@pytest.mark.parametrize("kind", ["pipeline", "ppo-off-policy"])
+def test_a_batch_of_rows_is_in_flight_and_less_than_a_group_waits(kind: str) -> None:
+    modelled = cluster(kind, 4, update=20.0, lengths=MIXED)
+    run(modelled, 9)
+    assert P * G <= modelled.generator.most < (P + 1) * G  # type: ignore[attr-defined]
+
+
+def test_no_slot_is_empty_while_the_schedule_allows_a_start() -> None:
+    """Completions that ended are replaced at once, one by one: generation is slower than training here."""
+    modelled = cluster("pipeline", 8, update=0.1, lengths=MIXED)
+    run(modelled, 30)
+    assert modelled.generator.fewest == P * G  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("kind", "update"), [("pipeline", 2.0), ("pipeline", 30.0), ("ppo-off-policy", 2.0)])

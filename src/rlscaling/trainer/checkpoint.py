@@ -21,7 +21,7 @@ from rlscaling.trainer.config import FREE, PATHS
 from rlscaling.trainer.errors import TrainError
 
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 ONE_PROCESS, RANKS = "one process", "ranks of torchrun"
 _COMMANDS = {ONE_PROCESS: "rlscaling train", RANKS: "torchrun -m rlscaling.trainer"}
 

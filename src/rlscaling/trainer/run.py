@@ -66,7 +66,7 @@ def make_curriculum(config: TrainConfig, task: Task) -> Curriculum:
     )
 
 
-def make_generator(config: TrainConfig, task: Task, slots: int | None = None) -> Generator:
+def make_generator(config: TrainConfig, task: Task, slots: int) -> Generator:
     """Return what samples the training completions of a run, at most ``slots`` of them at a time."""
     window = config.interrupt_window if config.length_control == "interruption" else None
     sampling = Sampling(rng.key_of(config.seed), config.generations, config.temperature, window)
@@ -119,7 +119,7 @@ class Run(Learner):
     def _cluster(self) -> Cluster:
         config = self.config
         return Cluster(
-            make_generator(config, self.task),
+            make_generator(config, self.task, config.rollouts_per_step),
             self.curriculum,
             self.task.train_prompt,
             schedule=Schedule(config.schedule, config.k, config.prompts_per_step),

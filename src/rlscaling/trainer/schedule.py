@@ -24,10 +24,10 @@ class RolloutSource(Protocol):
     """What the schedule needs of a generator."""
 
     def start(self, groups: Sequence[tuple[int, Prompt, int]]) -> None:
-        """Add rows: number of the group, its prompt, completions."""
+        """Add completions: number of the group, its prompt, how many; they wait where all slots are taken."""
 
     def advance(self, model: Decoder, version: int, max_calls: int | None = None) -> list[Rollout]:
-        """Sample one token for every live row in each call; return the completions that ended."""
+        """Sample one token for every row with a slot in each call; return the completions that ended."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return what is in flight."""
@@ -107,7 +107,8 @@ class Cluster:
     Parameters
     ----------
     generator
-        Holds the completions in flight.
+        Samples as many completions at once as an update has; a group that begins while others end may find fewer slots
+        free than it has completions, and the rest of it waits for the next ones.
     curriculum
         Gives the prompts.
     prompt_of
@@ -138,9 +139,9 @@ class Cluster:
         self.updates = 0
         self.clock = Clock()
         self.idle_fraction = 0.0
-        self._slots = schedule.prompts * generations  # rows that fit the generators: one batch
+        self._slots = schedule.prompts * generations
         self._started = 0
-        self._rows_live = 0
+        self._in_flight = 0  # completions started and not ended, those that wait for a slot included
         self._finished: dict[int, list[Rollout]] = {}  # group -> its ended completions
         self._complete_at: dict[int, float] = {}  # group -> time at which its last completion ended
         self._batch: list[Group] | None = None  # what the trainer works on
@@ -157,7 +158,7 @@ class Cluster:
         while True:
             self._start_groups()
             self._begin_update()
-            if self._batch is not None and not self._rows_live:  # nothing to sample until the push
+            if self._batch is not None and not self._in_flight:  # nothing to sample until the push
                 self.clock.generators_idle += max(self.clock.training - self.clock.generation, 0.0)
                 self.clock.generation = max(self.clock.generation, self.clock.training)
             if self._batch is not None and self.clock.training <= self.clock.generation:
@@ -187,10 +188,10 @@ class Cluster:
     def _start_groups(self) -> None:
         new = []
         limit = self.schedule.start_limit(self.updates)
-        while self._started < limit and self._rows_live + self.generations <= self._slots:
+        while self._started < limit and self._in_flight < self._slots:
             new.append((self._started, self.prompt_of(self.curriculum.draw()), self.generations))
             self._started += 1
-            self._rows_live += self.generations
+            self._in_flight += self.generations
         if new:
             self.generator.start(new)
 
@@ -211,10 +212,10 @@ class Cluster:
         return Group(n, rollouts[0].prompt, tuple(rollouts))
 
     def _decode(self, model: Decoder) -> None:
-        assert self._rows_live, "nothing in flight and nothing to train on"
-        self.clock.generation += self.costs.decode(self._rows_live)
+        assert self._in_flight, "nothing in flight and nothing to train on"
+        self.clock.generation += self.costs.decode(min(self._in_flight, self._slots))
         for rollout in self.generator.advance(model, self.updates, 1):
-            self._rows_live -= 1
+            self._in_flight -= 1
             ended = self._finished.setdefault(rollout.group, [])
             ended.append(rollout)
             if len(ended) == self.generations:
@@ -226,7 +227,7 @@ class Cluster:
         return {
             "updates": self.updates,
             "started": self._started,
-            "rows_live": self._rows_live,
+            "in_flight": self._in_flight,
             "clock": dataclasses.asdict(self.clock),
             "last_push": dataclasses.asdict(self._last_push),
             "finished": pack_rollouts([r for n in sorted(self._finished) for r in self._finished[n]]),
@@ -238,7 +239,7 @@ class Cluster:
     def load_state_dict(self, state: Mapping[str, Any], model: Decoder) -> None:
         """Go on from ``state_dict``."""
         self.updates, self._started = state["updates"], state["started"]
-        self._rows_live = state["rows_live"]
+        self._in_flight = state["in_flight"]
         self.clock, self._last_push = Clock(**state["clock"]), Clock(**state["last_push"])
         self._finished = {}
         for rollout in unpack_rollouts(state["finished"], self.prompt_of):

@@ -141,10 +141,10 @@ class Queue:
     def load_state_dict(
         self, state: Mapping[str, Any], prompt_of: Callable[[int], Prompt], model: Decoder | None
     ) -> list[Share]:
-        """Go on from ``state_dict`` and return who waits; before there were slots, a group waited as a whole."""
+        """Go on from ``state_dict`` and return who waits."""
         self._shares, self._known = deque(), None
-        for group, index, n, *first in state["pending"]:
-            self._shares.append(Share(group, prompt_of(index), n, *first))
+        for group, index, n, first in state["pending"]:
+            self._shares.append(Share(group, prompt_of(index), n, first))
         self.n = sum(share.n for share in self._shares)
         if (known := state.get("known")) is not None:
             assert model is not None, "a prompt that was read needs the model's sizes"

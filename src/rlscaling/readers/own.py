@@ -17,12 +17,12 @@ from rlscaling.schema import SCHEMA_VERSION, json_line, plain
 from rlscaling.trace import Trace
 
 from .arrow import ArrowColumns, parsed_lines
+from .lines import whole_lines
 from .log import Log, cut_short
 from .options import ReadOptions
 from .table import Origin, Parts, Table, build_trace, parts_of_table
 from .tables import read_table
 from .text import decode, refuse_saved_fit, table_of_objects
-from .verl_file import whole_lines
 
 PARQUET_MAGIC = b"PAR1"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -17,7 +16,8 @@ from rlscaling.errors import TraceError
 from rlscaling.schema import FloatArray
 
 from .frameworks import VERL, find, find_all
-from .log import STEP, Log, LogBuilder, cut_short, flatten
+from .lines import parsed, whole_lines
+from .log import STEP, Log, LogBuilder, flatten
 from .options import ReadOptions
 
 NAME = "verl file logger"
@@ -145,24 +145,6 @@ def _line(data: bytes, place: int) -> bytes:
     """Return the line around a place."""
     end = data.find(b"\n", place)
     return data[data.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(data)]
-
-
-def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the lines without a last one that a kill cut short, and a note on it."""
-    end = data.rfind(b"\n") + 1
-    tail = data[end:]
-    if not tail or tail.isspace() or parsed(tail) is not None:
-        return data, ()
-    return data[:end], (cut_short(source, len(tail)),)
-
-
-def parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the object on a line, or None."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _line_by_line(path: Path, data: bytes, notes: tuple[str, ...]) -> Log:

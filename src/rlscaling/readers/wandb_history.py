@@ -14,9 +14,9 @@ from typing import Any
 
 from rlscaling.errors import TraceError
 
+from .lines import parsed, whole_lines
 from .log import STEP, Log, LogBuilder, flatten
 from .options import ReadOptions
-from .verl_file import parsed, whole_lines
 
 NAME = "W&B run"
 SCHEME = "wandb://"

@@ -191,10 +191,11 @@ class PagedCache:
         n
             Rows that are left.
         """
+        source, target = movers.cpu().numpy(), holes.cpu().numpy()
         number = np.full(len(self), -1)  # that each row has from now on
         number[:n] = np.arange(n)
-        number[holes.cpu().numpy()] = -1
-        number[movers.cpu().numpy()] = holes.cpu().numpy()
+        number[target] = -1
+        number[source] = target
         used = self._owner >= 0
         self._owner[used] = number[self._owner[used]]
         held, stays = np.zeros(n, dtype=np.int64), number >= 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlscaling.trainer.curriculum import Curriculum
+from rlscaling.trainer.curriculum import Curriculum, PoolExhaustedError
 from rlscaling.trainer.rollout import Group, Rollout
 from rlscaling.trainer.schedule import Cluster, Costs, Schedule
 
@@ -192,3 +192,30 @@ def test_a_resumed_cluster_goes_on_alike(kind: str, update: float, at: int) -> N
             assert (a.index, a.prompt.index) == (b.index, b.prompt.index)
             assert all(np.array_equal(x.version, y.version) for x, y in zip(a.rollouts, b.rollouts, strict=True))
     assert (second.clock, second.idle_fraction) == (whole.clock, whole.idle_fraction)
+
+
+@pytest.mark.parametrize(("kind", "k"), [("pipeline", 0), ("pipeline", 1), ("pipeline", 8), ("ppo-off-policy", 4)])
+@pytest.mark.parametrize("update", [0.5, 40.0])
+@pytest.mark.parametrize("batches", [4, 10])
+def test_what_was_drawn_before_the_prompts_ran_out_is_trained_on(
+    kind: str, k: int, update: float, batches: int
+) -> None:
+    """However far ahead generation is; PPO-off-policy-k needs k whole batches."""
+    modelled = cluster(kind, k, update=update, lengths=MIXED)
+    draw, drawn = modelled.curriculum.draw, []
+
+    def limited() -> int:
+        if len(drawn) == batches * P:
+            raise PoolExhaustedError("none left")
+        drawn.append(draw())
+        return drawn[-1]
+
+    modelled.curriculum.draw = limited  # type: ignore[method-assign]
+    expected = batches if kind == "pipeline" else batches // k * k
+    run(modelled, expected)
+    with pytest.raises(PoolExhaustedError, match="none left"):
+        modelled.next_batch(None)  # type: ignore[arg-type]
+    again = cluster(kind, k, update=update, lengths=MIXED)
+    again.load_state_dict(modelled.state_dict(), None)  # type: ignore[arg-type]
+    with pytest.raises(PoolExhaustedError, match="none left"):
+        again.next_batch(None)  # type: ignore[arg-type]

@@ -13,8 +13,6 @@ from rlscaling.trainer.context import folded_attention, later_hidden
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.model import DTYPES, ModelSpec
 
-GIB = 2**30
-
 
 def grown(room: int, needed: int, most: int | None = None) -> int:
     """Return the room to allocate: at least half as much again as before, so that growing costs little.
@@ -165,15 +163,3 @@ class _Rows:
         keys, values = self.cache.k[layer], self.cache.v[layer]
         keys[self.write], values[self.write] = k, v
         return folded_attention(q, keys[:, :, : self.end], values[:, :, : self.end], self.mask)
-
-
-def bytes_per_row(spec: ModelSpec) -> int:
-    """Return the bytes of a row's keys and values when every position is taken.
-
-    Examples
-    --------
-    >>> bytes_per_row(ModelSpec(20, d_model=32, n_layers=2, n_heads=4, n_kv_heads=2, max_positions=10))
-    2560
-    """
-    values = 2 * spec.n_layers * spec.n_kv_heads * spec.max_positions * spec.d_head
-    return values * DTYPES[spec.dtype].itemsize

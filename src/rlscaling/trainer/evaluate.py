@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from rlscaling.trainer import rng
-from rlscaling.trainer.cache import GIB, bytes_per_row
 from rlscaling.trainer.generate import Generator, Sampling
+from rlscaling.trainer.pages import bytes_per_row
 from rlscaling.trainer.policy import token_logp
 from rlscaling.trainer.rollout import Group, Rollout, collate
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlscaling.trainer.tasks import Prompt, Task
 
 MAX_EVALUATION_ROWS = 4096
-MAX_EVALUATION_BYTES = GIB
+MAX_EVALUATION_BYTES = 2**30
 """Bounds of the rows that an evaluation decodes at once, and of their keys and values."""
 
 MISMATCH_ROLLOUTS = 64

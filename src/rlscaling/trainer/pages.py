@@ -1,9 +1,10 @@
 """Keys and values of the completions in flight, in pages: as much memory as they have tokens, whoever is longest.
 
 A page holds the keys and values of up to 32 tokens of one row [PagedAttention, arXiv 2309.06180]. A row takes its next
-page when the last one is full, and a row that ends gives its pages back, without a copy of anybody's tokens. Attention
-reads the pages where they lie, each against the query of its row, and adds up what belongs to the same row: nothing is
-gathered into a batch as long as its longest row, and time follows the tokens as memory does.
+page when the last one is full, and gives its pages back when it ends; only when many are free between those in use do
+the last ones move into the holes. Attention reads the pages where they lie, each against the query of its row, and adds
+up what belongs to the same row: nothing is gathered into a batch as long as its longest row, and time follows the
+tokens as memory does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rlscaling.trainer.cache import KVCache, check_fits, check_sizes, grown
+from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.model import DTYPES, ModelSpec
 
 PAGE = 32
@@ -45,6 +47,29 @@ class _Layout:
         return len(self.order) == len(self.first)
 
 
+def page_of(spec: ModelSpec) -> int:
+    """Return the tokens of a page."""
+    return min(PAGE, spec.max_positions)
+
+
+def pages_of(spec: ModelSpec) -> int:
+    """Return the pages of the longest row."""
+    return -(-spec.max_positions // page_of(spec))
+
+
+def bytes_per_row(spec: ModelSpec) -> int:
+    """Return the bytes of the keys and values of the longest row, in whole pages.
+
+    Examples
+    --------
+    >>> sizes = {"d_model": 32, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2}
+    >>> bytes_per_row(ModelSpec(20, max_positions=10, **sizes)), bytes_per_row(ModelSpec(20, max_positions=33, **sizes))
+    (2560, 16384)
+    """
+    positions = pages_of(spec) * page_of(spec)
+    return 2 * spec.n_layers * spec.n_kv_heads * positions * spec.d_head * DTYPES[spec.dtype].itemsize
+
+
 class PagedCache:
     """Keys and values of N live rows, each with its own number of tokens.
 
@@ -69,8 +94,8 @@ class PagedCache:
     """
 
     def __init__(self, spec: ModelSpec, device: torch.device | str = "cpu", slots: int | None = None) -> None:
-        self.spec, self.page = spec, min(PAGE, spec.max_positions)
-        self._most = None if slots is None else slots * -(-spec.max_positions // self.page)
+        self.spec, self.page = spec, page_of(spec)
+        self._most = None if slots is None else slots * pages_of(spec)
         none = torch.zeros((0, spec.n_kv_heads, self.page, spec.d_head), dtype=DTYPES[spec.dtype], device=device)
         self.k, self.v = [none.mT.contiguous()] * spec.n_layers, [none] * spec.n_layers
         self.positions = torch.zeros(0, dtype=torch.long, device=device)
@@ -232,20 +257,27 @@ class PagedCache:
         device: torch.device | str = "cpu",
         slots: int | None = None,
     ) -> PagedCache:
-        """Return the cache that ``state_dict`` came from, page for page.
+        """Return the cache that ``state_dict`` came from, page for page where they fit.
 
         Raises
         ------
         TrainError
             When it belongs to a model of other sizes.
         """
-        layers, _, heads, width, _ = state["k"].shape
+        layers, n, heads, width, page = state["k"].shape
         check_sizes(spec, layers, heads, width)
         cache = cls(spec, device, slots)
+        if page != cache.page:
+            raise TrainError(
+                f"the cache has pages of {page} tokens, the model with max_positions={spec.max_positions} takes "
+                f"{cache.page}; resume with the model that wrote it"
+            )
         cache.positions = state["positions"].to(device, copy=True)
         cache._held = state["positions"].cpu().numpy().copy()
         pages = state["pages"].cpu().numpy()
-        if len(pages):
+        if cache._most is not None and n and pages[-1] >= cache._most:  # there were more slots
+            pages = np.arange(n)
+        if n:
             cache._grow(int(pages[-1]) + 1)
         cache._owner[pages], cache._piece[pages] = state["owner"].cpu().numpy(), state["piece"].cpu().numpy()
         at = cache._put(pages)
@@ -285,18 +317,21 @@ class _Pages:
         n = len(self.layout.owner)
         keys, values = keys[:n, ..., : self.width], values[:n, :, : self.width]
         asked = q.view(len(q), k.shape[1], -1, q.shape[-1]).index_select(0, self.layout.owner)
-        scores = torch.add(self.mask, torch.matmul(asked, keys).float(), alpha=q.shape[-1] ** -0.5)  # (U, K, G, P)
+        # in FP32 throughout: scores and weights rounded to BF16 would part generator and trainer
+        asked, keys, values = asked.float(), keys.float(), values.float()
+        scores = torch.add(self.mask, torch.matmul(asked, keys), alpha=q.shape[-1] ** -0.5)  # (U, K, G, P)
         if self.layout.whole:
-            found = torch.matmul(scores.softmax(-1).to(v.dtype), values)
-            return found.index_select(0, self.layout.order).view(q.shape)
-        return self._summed(scores, values).to(v.dtype).view(q.shape)
+            found = torch.matmul(scores.softmax(-1), values).index_select(0, self.layout.order)
+        else:
+            found = self._summed(scores, values)
+        return found.to(v.dtype).view(q.shape)
 
     def _summed(self, scores: Tensor, values: Tensor) -> Tensor:
         """Return the values weighted by a softmax over all pages of a row, (N, K * G, d)."""
         top = self._of_rows(scores.amax(-1), "max").index_select(0, self.layout.owner)  # (U, K * G)
         weight = scores.sub_(top.view(*scores.shape[:3], 1)).exp_()
         total = self._of_rows(weight.sum(-1), "sum")  # (N, K * G)
-        found = self._of_rows(torch.matmul(weight.to(values.dtype), values).float(), "sum")
+        found = self._of_rows(torch.matmul(weight, values), "sum")
         return found.view(*total.shape, -1) / total[..., None]
 
     def _of_rows(self, of_pages: Tensor, mode: str) -> Tensor:

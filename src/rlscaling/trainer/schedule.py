@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rlscaling.trainer.curriculum import PoolExhaustedError
 from rlscaling.trainer.rollout import Group, Rollout, pack_rollouts, unpack_rollouts
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class Cluster:
     ----------
     updates : int
         Updates done, which is also the version of the weights.
+    exhausted : str
+        Why no further prompt can be drawn; empty while there are some.
     """
 
     def __init__(
@@ -137,6 +140,7 @@ class Cluster:
         self.generator, self.curriculum, self.prompt_of = generator, curriculum, prompt_of
         self.schedule, self.costs, self.generations = schedule, costs, generations
         self.updates = 0
+        self.exhausted = ""
         self.clock = Clock()
         self.idle_fraction = 0.0
         self._slots = schedule.prompts * generations
@@ -153,11 +157,13 @@ class Cluster:
         Raises
         ------
         PoolExhaustedError
-            When the curriculum has no prompt left to start.
+            When the curriculum has no prompt left to start that the update needs.
         """
         while True:
             self._start_groups()
             self._begin_update()
+            if self._batch is None and self.exhausted and self._started < self.schedule.complete_before(self.updates):
+                raise PoolExhaustedError(self.exhausted)
             if self._batch is not None and not self._in_flight:  # nothing to sample until the push
                 self.clock.generators_idle += max(self.clock.training - self.clock.generation, 0.0)
                 self.clock.generation = max(self.clock.generation, self.clock.training)
@@ -188,8 +194,13 @@ class Cluster:
     def _start_groups(self) -> None:
         new = []
         limit = self.schedule.start_limit(self.updates)
-        while self._started < limit and self._in_flight < self._slots:
-            new.append((self._started, self.prompt_of(self.curriculum.draw()), self.generations))
+        while self._started < limit and self._in_flight < self._slots and not self.exhausted:
+            try:
+                prompt = self.curriculum.draw()
+            except PoolExhaustedError as error:  # what has been started is still trained on
+                self.exhausted = str(error)
+                break
+            new.append((self._started, self.prompt_of(prompt), self.generations))
             self._started += 1
             self._in_flight += self.generations
         if new:
@@ -228,6 +239,7 @@ class Cluster:
             "updates": self.updates,
             "started": self._started,
             "in_flight": self._in_flight,
+            "exhausted": self.exhausted,
             "clock": dataclasses.asdict(self.clock),
             "last_push": dataclasses.asdict(self._last_push),
             "finished": pack_rollouts([r for n in sorted(self._finished) for r in self._finished[n]]),
@@ -239,7 +251,7 @@ class Cluster:
     def load_state_dict(self, state: Mapping[str, Any], model: Decoder) -> None:
         """Go on from ``state_dict``."""
         self.updates, self._started = state["updates"], state["started"]
-        self._in_flight = state["in_flight"]
+        self._in_flight, self.exhausted = state["in_flight"], state["exhausted"]
         self.clock, self._last_push = Clock(**state["clock"]), Clock(**state["last_push"])
         self._finished = {}
         for rollout in unpack_rollouts(state["finished"], self.prompt_of):

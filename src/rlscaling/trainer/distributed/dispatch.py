@@ -114,12 +114,13 @@ class Dispatcher:
         return {
             "updates": self.updates,
             "drawn": self._drawn,
+            "exhausted": self.exhausted,
             "again": sorted(again),
             "complete": pack_rollouts(complete),
         }
 
     def load_state_dict(self, state: Mapping[str, Any], prompt_of: Callable[[int], Prompt]) -> None:
         """Go on from ``state_dict``; the number of generators may be another."""
-        self.updates, self._drawn = state["updates"], state["drawn"]
+        self.updates, self._drawn, self.exhausted = state["updates"], state["drawn"], state["exhausted"]
         self._again, self._at = list(state["again"]), {}
         self._complete = {group.index: group for group in groups_of(state["complete"], prompt_of)}

@@ -162,6 +162,17 @@ def test_doctor_finds_nothing_in_a_sound_run(here, capsys):
     assert run(capsys, "doctor", path) == (0, "exp: nothing found\n", "")
 
 
+def test_doctor_tells_of_lines_that_were_left_out(here, capsys):
+    path = Path(logfiles.verl_file(here, logfiles.verl_rows(steps=40, every=10)))
+    path.write_bytes(path.read_bytes() + b'{"step": 41, "da')
+    code, out, _ = run(capsys, "doctor", path)
+    assert code == 0
+    assert "The last line of exp.jsonl was cut short (16 bytes) and was left out" in out
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:7], b"oops\n", *lines[7:-1]]))
+    assert "1 of the lines of exp.jsonl are no objects of step and data" in run(capsys, "doctor", path)[1]
+
+
 def test_doctor_tells_identical_files_apart_from_two_runs(here, capsys):
     path = logfiles.verl_file(here, logfiles.verl_rows(40, 10))
     shutil.copy(path, here / "copy.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -166,6 +167,9 @@ def test_a_log_without_its_beginning_is_refused_or_estimated(tmp_path):
     typical = np.median([row["timing_s/step"] for row in rows[21:]])
     spent = sum(row["timing_s/step"] for row in rows[21:])
     assert trace.compute[-1] == pytest.approx((spent + 20 * typical) * 256 / 3600)
+    assert any(
+        re.match(r"Missing start: 20 steps at .* each, the median of the others\.", note) for note in trace.notes
+    )
     both = read_traces([verl(tmp_path, rows[:21], "first.jsonl"), path], stitch=True)
     (whole,) = both.values()
     assert whole.compute[-1] == pytest.approx(sum(row["timing_s/step"] for row in rows[1:]) * 256 / 3600)

@@ -131,6 +131,23 @@ def test_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
         train(small(steps=2), tmp_path, resume=True)
 
 
+def test_a_resume_to_fewer_steps_is_refused_and_moves_nothing(tmp_path: Path) -> None:
+    train(small(steps=4), tmp_path)
+    before = (tmp_path / TRACE).read_bytes()
+    with pytest.raises(TrainError, match=r"has done 4 steps already, more than steps=2, .* at least steps=4"):
+        train(small(steps=2), tmp_path, resume=True)
+    assert (tmp_path / TRACE).read_bytes() == before
+    assert train(small(steps=4), tmp_path, resume=True).steps == 4
+
+
+def test_many_settings_that_differ_are_counted(tmp_path: Path) -> None:
+    train(small(steps=1), tmp_path)
+    others = {"lr": 1e-3, "lr_warmup": 7, "eval_samples": 3, "warmup_steps": 9, "warmup_lr": 1e-2, "adam_beta2": 0.9}
+    others |= {"prompts_per_step": 5, "generations": 3, "d_ff": 24, "temperature": 0.9}
+    with pytest.raises(TrainError, match=r"; and [2-9] more; resume with the settings in the header"):
+        train(small(steps=1, **others), tmp_path, resume=True)
+
+
 def test_torn_checkpoint_says_so(tmp_path: Path) -> None:
     train(small(steps=2), tmp_path)
     path = tmp_path / CHECKPOINT

@@ -102,4 +102,6 @@ def _tell(summary: Summary) -> None:
             printer.line(f"no fit [{given.name}]: {given.error}")
         if ceiling is not None:
             printer.line(f"  best possible pass rate of the task: {ceiling:.3f}")
-    printer.line(f"  fit it against measured time: rlscaling fit {folder} --min-compute epoch")
+    # a run that is shorter than an epoch has nothing behind it
+    floor = "epoch" if any(isinstance(given, Answer) for given in summary.answers) else "0"
+    printer.line(f"  fit it against measured time: rlscaling fit {folder} --min-compute {floor}")

@@ -175,8 +175,8 @@ def _notes(receipt: Receipt) -> list[str]:
     hours = "" if gpus is None else f", {gpus if isinstance(gpus, str) else f'{gpus:g}'} GPUs"
     source = f" ({receipt.assumed['GPUs from']})" if gpus is not None else ""
     notes = [f"{kind}{hours}{source}; evaluation time {receipt.assumed.get('evaluation time', 'not counted')}."]
-    if "resumes" in receipt.assumed:
-        notes.append(f"Resumes: {receipt.assumed['resumes']}.")
+    told = ("resumes", "missing start", "pauses", "device factor")
+    notes += [f"{key.capitalize()}: {receipt.assumed[key]}." for key in told if key in receipt.assumed]
     return notes + [finding.what for finding in receipt.warnings]
 
 

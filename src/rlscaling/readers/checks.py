@@ -81,6 +81,8 @@ def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
     for note in trace.notes:
         if "__MIN" in note and "differ" in note:
             yield Finding("decide", note, "export the history of the run, or read its .wandb file")
+        elif "cut short" in note or "no objects" in note:
+            yield Finding("warn", note, "copy the file again; the last line of a run that goes on may be half written")
 
 
 def _evenly_spaced(trace: Trace) -> bool:

@@ -43,7 +43,9 @@ def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt:
         keys = keys or [key for key in log.keys if fnmatch.fnmatchcase(key, wanted)]
         if not keys:
             hint = nearest(wanted, list(log.keys))
-            raise TraceError(f"{log.source} has no metric {wanted!r} ({OPTION}){hint} {listing(log, candidates(log))}")
+            raise TraceError(
+                f"{log.source} has no metric {wanted!r} ({OPTION}){hint or '.'} {listing(log, candidates(log))}"
+            )
         scores = [_score(key, framework) for key in keys]
         if len(scores) > 1:  # several are told apart by the set they name, or else by their whole names
             domains = [score.domain for score in scores]

@@ -42,7 +42,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
         else:
             builder.add(flatten(row))
     if broken:
-        notes += (f"{broken} lines of {path.name} are no objects, and were left out.",)
+        notes += (f"{broken} of the lines of {path.name} are no objects, and were left out.",)
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no history; {' '.join(notes) or 'the run logged nothing'}")
     last, reached = header.get("last_step"), builder.log().column(STEP).max(initial=-1)

@@ -22,6 +22,7 @@ from rlscaling.trainer.errors import TrainError
 
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
 CHECKPOINT_VERSION = 2
+MAX_SHOWN = 8  # settings that differ
 ONE_PROCESS, RANKS = "one process", "ranks of torchrun"
 _COMMANDS = {ONE_PROCESS: "rlscaling train", RANKS: "torchrun -m rlscaling.trainer"}
 
@@ -127,6 +128,7 @@ class RunFolder:
                     f"was started ({_COMMANDS[found]}), or choose another folder"
                 )
             self._same_config(self.state["config_hash"], header, checkpoint)
+            self._has_steps_left(header)
             if not self._holds_a_header():
                 raise TrainError(
                     f"{checkpoint} stands without its {TRACE}: the rows before step {self.state['step']} would be "
@@ -140,6 +142,15 @@ class RunFolder:
                 f"{path} belongs to a run of other settings (config {found}, not {header['config_hash']})"
                 f"{_difference(before, header.get('config'))}; resume with the settings in the header of its trace, or "
                 "choose another folder"
+            )
+
+    def _has_steps_left(self, header: Mapping[str, Any]) -> None:
+        assert self.state is not None
+        done, wanted = self.state["step"], header["config"]["steps"]
+        if wanted < done:
+            raise TrainError(
+                f"{self.folder} has done {done} steps already, more than steps={wanted}, and was left as it is; resume "
+                f"with at least steps={done}"
             )
 
     def _holds_a_header(self) -> bool:
@@ -237,4 +248,6 @@ def _difference(before: Any, now: Any) -> str:
         return ""
     names = [name for name in (*before, *now) if name not in (*FREE, *PATHS) and before.get(name) != now.get(name)]
     shown = [f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in dict.fromkeys(names)]
-    return ": " + "; ".join(shown[:5]) if shown else ": the content of its data or of its pretrained model has changed"
+    if not shown:
+        return ": the content of its data or of its pretrained model has changed"
+    return ": " + "; ".join((*shown[:MAX_SHOWN], *((f"and {n} more",) if (n := len(shown) - MAX_SHOWN) > 0 else ())))

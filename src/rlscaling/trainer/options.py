@@ -52,7 +52,7 @@ def _add_fields(parser: argparse._ArgumentGroup) -> None:
             dest=field.name,
             default=argparse.SUPPRESS,
             metavar="VALUE",
-            help=f"{_about(field)} (default: the recipe's, or {spell(field.default)})".replace("%", "%%"),
+            help=f"{_about(field)} (default: the recipe's, or {spell(field.default) or 'none'})".replace("%", "%%"),
         )
 
 

@@ -156,7 +156,9 @@ class TextTask:
                 "held_out_share decides how many"
             )
         if len(prompts) > wanted:
-            self._notes.append(f"{domain}: {wanted:,} of {len(prompts):,} problems kept from training are evaluated")
+            self._notes.append(
+                f"{domain}: {wanted:,} of {len(prompts):,} problems that are not trained on are evaluated"
+            )
         return prompts[:wanted]
 
     def _check_sizes(self) -> None:

@@ -115,7 +115,7 @@ def test_defaults_of_a_task_yield_to_overrides() -> None:
         ({"temprature": 1.0}, r"no field 'temprature' \(did you mean temperature\?\)"),
         ({"loss": "ppo"}, r"loss='ppo' is unknown; choose one of cispo, dapo, grpo, gspo, reinforce"),
         ({"loss": "cipso"}, r"did you mean cispo\?"),
-        ({"steps": 10.5}, r"steps=10.5 is not of type int; its default is 1600"),
+        ({"steps": 10.5}, r"steps=10.5 is not of type int; its default is 2000"),
         ({"steps": True}, r"steps=True is not of type int"),
         ({"lr": "fast"}, r"lr='fast' is not of type float"),
         ({"lr": float("nan")}, r"lr=nan is not a finite number"),

@@ -113,7 +113,7 @@ def test_equal_ranks_agree(tmp_path: Path) -> None:
     [
         ({"seed": 3}, "rank 0 has seed=0 and rank 1 has seed=3"),
         ({"recipe": "dapo"}, "rank 0 has recipe='scalerl' and rank 1 has recipe='dapo'"),
-        ({"steps": 7}, "rank 0 has steps=1600 and rank 1 has steps=7"),
+        ({"steps": 7}, "rank 0 has steps=2000 and rank 1 has steps=7"),
         ({"resume": False}, "rank 0 has resume=True and rank 1 has resume=False"),
     ],
 )

@@ -75,7 +75,7 @@ class TrainConfig:
     seed: int = _field(0, "seed of the initial weights, the order of the prompts and every sampled token")
     device: str = _field("cpu", "device of generation and training", ("cpu", "cuda"))
     threads: int = _field(2, "CPU threads of torch; their number changes the last bits of a sum")
-    steps: int = _field(1600, "optimizer steps")
+    steps: int = _field(2000, "optimizer steps")
     checkpoint_every: int = _field(100, "steps between checkpoints; 0 writes none")
 
     # the task

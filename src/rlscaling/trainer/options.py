@@ -88,7 +88,7 @@ def parse_field(name: str, text: str, wanted: type) -> Any:
     (28, 36)
     >>> parse_field("steps", "many", int)
     Traceback (most recent call last):
-    rlscaling.trainer.errors.TrainError: --steps 'many' is not of type int; its default is 1600
+    rlscaling.trainer.errors.TrainError: --steps 'many' is not of type int; its default is 2000
     """
     try:
         if wanted is bool:

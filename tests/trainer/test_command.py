@@ -109,6 +109,19 @@ def test_train_ends_with_the_fit_and_the_true_ceiling(tmp_path: Path, capsys: py
     assert json.loads(capsys.readouterr().out)["compute_unit"] == "device-hours"
 
 
+def test_the_command_named_after_a_run_shorter_than_an_epoch_fits_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = LEARNS.replace("--steps 60 --eval-every 5", "--steps 16 --eval-every 2")
+    assert cli.main(["train", "--out", str(tmp_path / "run"), *settings.split()]) == 0
+    printed = capsys.readouterr().out
+    assert "no fit [" in printed
+    (line,) = (line for line in printed.splitlines() if "fit it against measured time: " in line)
+    command = line.partition("rlscaling ")[2].split()
+    assert command[-2:] == ["--min-compute", "0"]
+    assert cli.main(command) == 0
+
+
 def test_train_in_json_has_every_seed_and_domain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--out", str(tmp_path), "--task", "sort+modular", "--seeds", "4,5", "--json", *TINY.split()]
     assert cli.main(["train", *arguments]) == 0

@@ -44,6 +44,10 @@ def read(model: Decoder, tokens: Tensor) -> KVCache:
     return cache
 
 
+def n_pages(cache: PagedCache) -> int:
+    return int((cache._owner >= 0).sum())
+
+
 class Flight:
     """Rows of a paged cache, of which each goes on with a sequence of its own."""
 
@@ -82,7 +86,6 @@ class Flight:
         used = np.flatnonzero(cache._owner >= 0)
         found = sorted(zip(cache._owner[used].tolist(), cache._piece[used].tolist(), strict=True))
         assert found == [(row, piece) for row, n in enumerate(held) for piece in range(-(-n // cache.page))]
-        assert cache.n_pages == len(used)
         filled = np.array(held)[cache._owner[used]] - cache._piece[used] * cache.page
         behind = torch.arange(cache.page) >= torch.from_numpy(filled)[:, None]
         for part in (*cache.k, *(v.mT for v in cache.v)):
@@ -173,7 +176,7 @@ def test_a_long_row_takes_no_room_of_short_ones(monkeypatch: pytest.MonkeyPatch)
     flight.join(0, 30)
     flight.join(1, 2, copies=50)
     flight.step()
-    assert flight.cache.n_pages == 8 + 50
+    assert n_pages(flight.cache) == 8 + 50
     per_page = 2 * SPEC.n_layers * SPEC.n_kv_heads * 4 * SPEC.d_head * 4
     assert flight.cache.n_bytes <= 1.5 * 58 * per_page
 
@@ -200,9 +203,9 @@ def test_few_pages_are_read_when_few_rows_are_left(monkeypatch: pytest.MonkeyPat
     flight.leave(set(range(31)))
     flight.step()
     assert flight.cache._layout is not None
-    assert len(flight.cache._layout.owner) * 0.75 <= flight.cache.n_pages == 3
+    assert len(flight.cache._layout.owner) * 0.75 <= n_pages(flight.cache) == 3
     flight.leave({0})
-    assert (len(flight.cache), flight.cache.n_pages, flight.cache.longest) == (0, 0, 0)
+    assert (len(flight.cache), n_pages(flight.cache), flight.cache.longest) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("page", [8, MOST])

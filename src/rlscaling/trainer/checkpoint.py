@@ -250,4 +250,5 @@ def _difference(before: Any, now: Any) -> str:
     shown = [f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in dict.fromkeys(names)]
     if not shown:
         return ": the content of its data or of its pretrained model has changed"
-    return ": " + "; ".join((*shown[:MAX_SHOWN], *((f"and {n} more",) if (n := len(shown) - MAX_SHOWN) > 0 else ())))
+    more = [f"and {len(shown) - MAX_SHOWN} more"] if len(shown) > MAX_SHOWN else []
+    return ": " + "; ".join(shown[:MAX_SHOWN] + more)

@@ -115,11 +115,6 @@ class PagedCache:
         return int(self._held.max(initial=0))
 
     @property
-    def n_pages(self) -> int:
-        """Pages in use."""
-        return int((self._owner >= 0).sum())
-
-    @property
     def n_bytes(self) -> int:
         """Bytes allocated."""
         return sum(part.numel() * part.element_size() for part in (*self.k, *self.v))
@@ -153,10 +148,11 @@ class PagedCache:
     def begin(self, n_tokens: int) -> _Pages:
         """Make room for one token of every row and count it as held; a forward pass writes it."""
         assert n_tokens == 1, "a row in flight reads the token sampled last"
-        check_fits(self.spec, self.longest + 1)
+        end = self.longest + 1
+        check_fits(self.spec, end)
         self._open()
         layout = self._layout = self._layout or self._lay_out()
-        at, width = self.positions, min(self.page, self.longest + 1)
+        at, width = self.positions, min(self.page, end)
         held = (at + 1)[layout.owner] - layout.begin
         hidden = torch.arange(width, device=at.device) >= held[:, None]  # (U, P)
         mask = torch.zeros(hidden.shape, device=at.device).masked_fill_(hidden, -torch.inf)[:, None, None]

@@ -66,12 +66,13 @@ def kernels_as_json() -> Any:
     value = json_of("kernels")
     answer = value["stdout"]
     names = dict.fromkeys(answer["implementations"], "<here>")
-    value["stdout"] = answer | {"implementations": names, "cache": "<cache>"}
+    value["stdout"] = answer | {"implementations": names, "cache": "<cache>", "reason": "<why>"}
     return value
 
 
 def kernels_as_text() -> str:
     text = re.sub(r"kept in .*", "kept in <cache>", text_of("kernels"))
+    text = re.sub(r"(?m)^reference: .*", "reference: <why>", text)
     text = re.sub(r"^(  \w+) +(yes|no) .*$", r"\1 <here>", text, flags=re.MULTILINE)
     return re.sub(r" {2,}(?=\S)", "  ", text)
 

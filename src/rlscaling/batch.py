@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.answering import Progress, Request, answer, over_runs
 from rlscaling.bootstrapping import POSTERIOR, SEED_SD, RngLike, check_seed_sd, entropy_of
 from rlscaling.errors import FitError, TraceError, WorkersError

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Recipes compared on the same draws.
+class ComparedRecipes:
+    """The numbers of a comparison: recipes compared on the same draws.
 
     Attributes
     ----------
@@ -222,6 +222,10 @@ class Comparison:
         """Return the interval of some draws at the level of the comparison."""
         low, high = percentile_interval(draws, self.confidence_level)
         return float(low), float(high)
+
+
+class Comparison(ComparedRecipes):
+    """Recipes compared on the same draws; its attributes are those of `ComparedRecipes`."""
 
     @cached_property
     def table(self) -> pd.DataFrame:

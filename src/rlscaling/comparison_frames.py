@@ -11,10 +11,10 @@ from rlscaling.rivals import Of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rlscaling.comparison import Comparison
+    from rlscaling.comparison import ComparedRecipes
 
 
-def recipe_frame(c: Comparison) -> pd.DataFrame:
+def recipe_frame(c: ComparedRecipes) -> pd.DataFrame:
     """Return one row a recipe: verdict, pass rate and P(best) at the first budget, parameters with intervals."""
     import pandas as pd
 
@@ -38,7 +38,7 @@ def recipe_frame(c: Comparison) -> pd.DataFrame:
     return pd.DataFrame(rows, index=pd.Index(c.names, name="recipe"))
 
 
-def pair_frame(c: Comparison) -> pd.DataFrame:
+def pair_frame(c: ComparedRecipes) -> pd.DataFrame:
     """Return one row a pair: ``x`` minus ``y`` of the pass rate at the first budget and of the ceiling."""
     import pandas as pd
 

@@ -13,7 +13,7 @@ from rlscaling.results import finite
 from rlscaling.rivals import Of, Rival
 
 if TYPE_CHECKING:
-    from rlscaling.comparison import Comparison
+    from rlscaling.comparison import ComparedRecipes
     from rlscaling.matches import Match
 
 DECIDED = 0.95
@@ -23,7 +23,7 @@ MOST_RECIPES = 40
 Table = tuple[str, list[str], list[list[str]]]  # title, header, rows
 
 
-def headline(c: Comparison) -> str:
+def headline(c: ComparedRecipes) -> str:
     """Return the first line: whether a recipe leads at the budget, and how sure that is."""
     if not c.rival(c.leader).verdict.has_curve:
         return "undecided: every run is flat, falling or no sigmoid, so none can be carried to a budget"
@@ -36,7 +36,7 @@ def headline(c: Comparison) -> str:
     )
 
 
-def ceiling_line(c: Comparison) -> str:
+def ceiling_line(c: ComparedRecipes) -> str:
     """Return what is known of the ceilings, in a sentence."""
     known = [rival.name for rival in c.rivals if rival.known]
     unknown = len(c.rivals) - len(known)
@@ -65,12 +65,12 @@ def _signed(value: float, error: float) -> str:
     return text if value < 0 or text.startswith("-") else f"+{text}"
 
 
-def _order(c: Comparison) -> list[Rival]:
+def _order(c: ComparedRecipes) -> list[Rival]:
     """Return the recipes to show, the likeliest best first, those that are no sigmoid last."""
     return sorted(c.rivals, key=lambda one: (-max(c.best[one.name], 0.0), -float(one.predict(c.at[0]))))[:MOST_RECIPES]
 
 
-def budget_tables(c: Comparison) -> list[Table]:
+def budget_tables(c: ComparedRecipes) -> list[Table]:
     """Return, for each budget, one row a recipe: its pass rate there and the probability of being best."""
     found = []
     for budget in c.at:
@@ -86,7 +86,7 @@ def budget_tables(c: Comparison) -> list[Table]:
     return found
 
 
-def ceiling_table(c: Comparison) -> Table:
+def ceiling_table(c: ComparedRecipes) -> Table:
     """Return one row a recipe: what is known of its ceiling, and both intervals."""
     rows = []
     for rival in _order(c):
@@ -101,7 +101,7 @@ def ceiling_table(c: Comparison) -> Table:
     return "", ["A", "seeds", "verdict", "", f"{_level(c)} this run", f"{_level(c)} new run"], rows
 
 
-def shape_table(c: Comparison) -> Table:
+def shape_table(c: ComparedRecipes) -> Table:
     """Return one row a recipe: C_mid, C90 and B at the R0 of the comparison."""
     rows = []
     for rival in _order(c):
@@ -116,11 +116,11 @@ def shape_table(c: Comparison) -> Table:
     return title, ["", "C_mid", "C90", "B"], rows
 
 
-def _level(c: Comparison) -> str:
+def _level(c: ComparedRecipes) -> str:
     return f"{100 * c.confidence_level:g} %"
 
 
-def shown_matches(c: Comparison) -> list[Match]:
+def shown_matches(c: ComparedRecipes) -> list[Match]:
     """Return the pairs to show: all of a few recipes, else the leader against the likeliest others."""
     order = [rival.name for rival in _order(c) if rival in c.contenders]
     if len(order) <= ALL_PAIRS:
@@ -130,7 +130,7 @@ def shown_matches(c: Comparison) -> list[Match]:
     return [c.match(x, y) for x, y in pairs]
 
 
-def pair_tables(c: Comparison, matches: list[Match]) -> list[Table]:
+def pair_tables(c: ComparedRecipes, matches: list[Match]) -> list[Table]:
     """Return the pairs: pass rate at the first budget, compute, ceilings."""
     R_rows, compute_rows, A_rows = [], [], []
     for m in matches:
@@ -159,7 +159,7 @@ def pair_tables(c: Comparison, matches: list[Match]) -> list[Table]:
     ]
 
 
-def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
+def tail_lines(c: ComparedRecipes, matches: list[Match]) -> list[str]:
     """Return what stands below the tables: crossovers, the refit, the seeds, notes."""
     lines = [] if c.common_ceiling is None else c.common_ceiling.lines()
     lines += [str(m.crossover) for m in matches if np.isfinite(m.crossover.compute)]
@@ -178,7 +178,7 @@ def tail_lines(c: Comparison, matches: list[Match]) -> list[str]:
     return lines
 
 
-def common_table(c: Comparison) -> Table | None:
+def common_table(c: ComparedRecipes) -> Table | None:
     """Return the refit with a common ceiling, where two or more are equal to the highest."""
     refit = c.common_ceiling
     if refit is None:
@@ -187,14 +187,14 @@ def common_table(c: Comparison) -> Table | None:
     return refit.sentence(), header, refit.rows()[:MOST_RECIPES]
 
 
-def tables(c: Comparison, matches: list[Match]) -> list[Table]:
+def tables(c: ComparedRecipes, matches: list[Match]) -> list[Table]:
     """Return all tables in order."""
     common = common_table(c)
     pairs = pair_tables(c, matches) if matches else []
     return [*budget_tables(c), ceiling_table(c), shape_table(c), *pairs, *([common] if common else [])]
 
 
-def comparison_text(c: Comparison) -> str:
+def comparison_text(c: ComparedRecipes) -> str:
     """Return the plain-text form of a comparison."""
     matches = shown_matches(c)
     lines = [headline(c), ceiling_line(c)]
@@ -205,7 +205,7 @@ def comparison_text(c: Comparison) -> str:
     return "\n".join([*lines, "", *(f"  {line}" for line in tail_lines(c, matches))])
 
 
-def comparison_html(c: Comparison) -> str:
+def comparison_html(c: ComparedRecipes) -> str:
     """Return the HTML form of a comparison, for notebooks."""
     matches = shown_matches(c)
     parts = [f"<div><b>{html.escape(headline(c))}</b></div><div>{html.escape(ceiling_line(c))}</div>"]
@@ -214,7 +214,7 @@ def comparison_html(c: Comparison) -> str:
     return "".join(parts + [f"<div><small>{html.escape(line)}</small></div>" for line in tail_lines(c, matches)])
 
 
-def comparison_json(c: Comparison) -> dict[str, Any]:
+def comparison_json(c: ComparedRecipes) -> dict[str, Any]:
     """Return the comparison as JSON-ready values."""
     new = c.probability_best(new_run=True)
     common = c.common_ceiling
@@ -241,7 +241,7 @@ def comparison_json(c: Comparison) -> dict[str, Any]:
     }
 
 
-def _recipe_json(c: Comparison, rival: Rival) -> dict[str, Any]:
+def _recipe_json(c: ComparedRecipes, rival: Rival) -> dict[str, Any]:
     row = {name: finite(value) for name, value in rival.summary.items()}
     draws = {"A": rival.ceilings(Of.RECIPE), "B": rival.exponents(), "C_mid": rival.share_compute(0.5)[1]}
     at = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.answering import Answer, Refusal, Request
 from rlscaling.curves import PARAMETER_NAMES
 from rlscaling.forecast import DEFAULT_COMPUTE

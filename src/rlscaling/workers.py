@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.errors import FitError, RLScalingError, WorkersError
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.answering import Answer, Progress, Refusal, Request, answer
 from rlscaling.forecast import CutoffSensitivity
 from rlscaling.results import finite

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.comparison import Comparison, compare
 from rlscaling.comparison_text import ceiling_line, headline, shown_matches, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlscaling import __version__, datasets
+from rlscaling import datasets
+from rlscaling.version import __version__
 from rlscaling.curves import Array
 from rlscaling.format import interval, number, plus_minus, robust_error, rough
 from rlscaling.intervals import percentile_interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.readers.checks import examine, identical_inputs
 from rlscaling.readers.receipt import Finding
 from rlscaling.results import SigmoidFit

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.export import ENGINES, export_recipe
 from rlscaling.trainer.verl_log import export_log

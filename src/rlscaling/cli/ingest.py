@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.printing import unit_text
 from rlscaling.readers import write_traces
 from rlscaling.readers.receipt import receipt_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.trainer.errors import needing_torch
 
 from .answers import SCHEMA_VERSION

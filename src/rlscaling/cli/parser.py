@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import NoReturn
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 
 DEFAULT_OUT = "rlscaling-demo"
 UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts", "steps")

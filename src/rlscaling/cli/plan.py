@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.allocation import Allocation, allocate
 from rlscaling.backtesting import Backtest, backtest
 from rlscaling.errors import FitError

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.trainer.config import RECIPES, check_recipe, recipe_table
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.options import spell

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.errors import RLScalingError, RLScalingWarning
 from rlscaling.report import Report, make_report
 from rlscaling.results import SigmoidFit

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.answering import Request
 from rlscaling.batch import FitTable, fit_table
 from rlscaling.errors import RLScalingError, WorkersError

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.errors import RLScalingError
 from rlscaling.fit import fit_trace
 from rlscaling.format import number

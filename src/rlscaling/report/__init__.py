@@ -60,9 +60,9 @@ class RunReport:
     detailed: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
-    """A report on several runs, ready to be written.
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportContent:
+    """What a report on several runs says.
 
     Attributes
     ----------
@@ -83,6 +83,10 @@ class Report:
     refused: tuple[tuple[str, str], ...]
     at: tuple[float, ...]
     seed: int
+
+
+class Report(ReportContent):
+    """A report on several runs, ready to be written; its attributes are those of `ReportContent`."""
 
     @cached_property
     def html(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlscaling import __version__
+from rlscaling.version import __version__
 from rlscaling.comparison_text import ceiling_line, headline, shown_matches, tables, tail_lines
 from rlscaling.format import interval, number, plus_minus, robust_error
 from rlscaling.plot import plot_backtest, plot_comparison, plot_fit, plot_forecast
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rlscaling.comparison import Comparison
 
-    from . import Report, RunReport
+    from . import ReportContent, RunReport
 
 MOST_ROWS = 1000  # of the overview: beyond, a page is no longer read
 
@@ -39,7 +39,7 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
 
-def render(report: Report) -> str:
+def render(report: ReportContent) -> str:
     """Return the page of a report."""
     return str(
         _template().render(
@@ -63,7 +63,7 @@ def _template() -> Any:
     return found.get_template("page.html.j2")
 
 
-def _lead(report: Report) -> list[tuple[str, str]]:
+def _lead(report: ReportContent) -> list[tuple[str, str]]:
     """Return the sentences that open the page, each with what it stands for: good, open or bad."""
     found = []
     if report.comparison is not None:
@@ -85,7 +85,7 @@ def _kind(run: RunReport) -> str:
     return "good" if verdict.tells_ceiling else "open" if verdict.has_curve else "bad"
 
 
-def _overview(report: Report) -> Table:
+def _overview(report: ReportContent) -> Table:
     """Return one row a run: verdict, ceiling with its interval, pass rate at the first budget."""
     level = f"{100 * _level(report):g} %"
     header = ["run", "verdict", "points", "A", level]
@@ -106,7 +106,7 @@ def _overview(report: Report) -> Table:
     return Table("", header, rows)
 
 
-def _level(report: Report) -> float:
+def _level(report: ReportContent) -> float:
     return next((run.bootstrap.confidence_level for run in report.runs if run.bootstrap is not None), 0.95)
 
 

@@ -1,69 +1,16 @@
-"""Numbers as data: the paper's published fits, simulated runs, and the traces of the demo."""
+"""Simulated runs on the sigmoid, with the two kinds of noise that real runs have."""
 
 from __future__ import annotations
 
-from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from rlscaling.curves import sigmoid
 from rlscaling.errors import TraceError
-from rlscaling.readers import read_trace
 from rlscaling.results import SigmoidParams
 from rlscaling.schema import FloatArray, as_floats
 from rlscaling.trace import Trace
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-DEFAULT_R0 = 0.35
-"""The paper does not publish R0; for its 8B runs 0.35 to 0.40 fits what is shown."""
-
-_TABLE1 = {  # name: (A, B, C_mid), [ScaleRL, Table 1]
-    "scalerl": (0.610, 1.92, 2542.0),
-    "length-32k": (0.645, 1.89, 11272.0),
-    "generations-8": (0.585, 2.44, 2542.0),
-    "generations-24": (0.590, 2.22, 3054.0),
-    "generations-32": (0.595, 2.07, 2936.0),
-    "scout-moe": (0.710, 1.65, 4242.0),
-    "batch-512": (0.605, 1.77, 2818.0),
-    "batch-2048": (0.645, 1.70, 10909.0),
-    "math-code-math": (0.595, 2.05, 2896.0),
-    "math-code-code": (0.615, 1.09, 1675.0),
-}
-
-
-@overload
-def table1(as_frame: Literal[False] = False, *, R0: float = DEFAULT_R0) -> dict[str, SigmoidParams]: ...
-@overload
-def table1(as_frame: Literal[True], *, R0: float = DEFAULT_R0) -> pd.DataFrame: ...
-def table1(as_frame: bool = False, *, R0: float = DEFAULT_R0) -> dict[str, SigmoidParams] | pd.DataFrame:
-    """Return the published fits [ScaleRL, Table 1].
-
-    Parameters
-    ----------
-    as_frame
-        Return a pandas DataFrame, one row per run, instead of a dict.
-    R0
-        Pass rate before RL to fill in; it is not published.
-
-    Returns
-    -------
-    dict of str to SigmoidParams, or pandas.DataFrame
-
-    Examples
-    --------
-    >>> table1()["scalerl"]
-    SigmoidParams(A=0.61, B=1.92, C_mid=2542.0, R0=0.35)
-    """
-    fits = {name: SigmoidParams(A=A, B=B, C_mid=C_mid, R0=R0) for name, (A, B, C_mid) in _TABLE1.items()}
-    if not as_frame:
-        return fits
-    import pandas as pd
-
-    rows = {name: {"A": p.A, "B": p.B, "C_mid": p.C_mid, "R0": p.R0} for name, p in fits.items()}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
 
 
 def simulate(
@@ -117,6 +64,7 @@ def simulate(
 
     Examples
     --------
+    >>> from rlscaling.datasets import table1
     >>> simulate(table1()["scalerl"], compute=[0, 2542, 16000], n_prompts=None).pass_rate.round(3).tolist()
     [0.35, 0.48, 0.603]
     """
@@ -184,23 +132,3 @@ def _counts(mean: FloatArray, variance: FloatArray, generator: np.random.Generat
     z, u = generator.standard_normal(len(mean)), generator.random(len(mean))
     drawn = np.rint(mean + z * np.sqrt(np.maximum(variance - 1 / 12, 0)))
     return np.asarray(np.where(variance > 0.25, drawn, np.floor(mean + u)))
-
-
-def load_demo() -> dict[str, Trace]:
-    """Return the bundled demo traces: simulated runs of rows of Table 1, with the noise of real ones.
-
-    ``scalerl`` and ``batch-512`` run to 16,000 GPU-hours, ``batch-2048`` to 50,000; ``scalerl-8k`` is the
-    first half of ``scalerl``. Their metadata says ``simulated`` and the row of Table 1.
-
-    Examples
-    --------
-    >>> load_demo()["scalerl-8k"]
-    Trace('scalerl-8k': 38 evaluations, 0 to 7999.4 gpu-hours, pass rate 0.354 to 0.578)
-    """
-    folder = resources.files("rlscaling") / "data"
-    traces: dict[str, Trace] = {}
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".jsonl"):
-            with resources.as_file(file) as path:
-                traces[path.stem] = read_trace(path)
-    return traces

@@ -1,0 +1,7 @@
+"""Data that ship with the package: published fits, simulated runs, and the traces of the demo."""
+
+from rlscaling.datasets.demo import load_demo
+from rlscaling.datasets.published import DEFAULT_R0, table1
+from rlscaling.datasets.simulation import simulate
+
+__all__ = ["DEFAULT_R0", "load_demo", "simulate", "table1"]

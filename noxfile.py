@@ -97,7 +97,7 @@ def logs(session: nox.Session) -> None:
     """Logs written by the real packages, and the Trainer's callback."""
     # mlflow asks for older packages than those that everything else is checked on: torch alone is pinned
     session.install("-c", str(constraints(session, [])), "-e", ".[test-without-trl,logs]")
-    files = ("tests/test_logs_real.py", "tests/test_callbacks.py")
+    files = ("tests/project/test_real_logs.py", "tests/traces/test_trainer_callback.py")
     session.run("python", "-m", "pytest", "-q", "-m", "not trl", "-o", "filterwarnings=default", *files)
 
 
@@ -106,7 +106,7 @@ def cluster(session: nox.Session) -> None:
     """Ray's joblib backend, for real."""
     install(session, "test")
     session.install("ray")
-    session.run("python", "-m", "pytest", "-q", "-m", "", "tests/test_scale_ray.py")
+    session.run("python", "-m", "pytest", "-q", "-m", "", "tests/project/test_ray.py")
 
 
 @nox.session
@@ -115,7 +115,9 @@ def cuda12(session: nox.Session) -> None:
     install(session, "test")
     session.run("python", "-m", "pip", "uninstall", "-q", "-y", "cuda-bindings", "nvidia-cuda-nvrtc")
     session.install("cuda-bindings<13", "nvidia-cuda-nvrtc-cu12")
-    session.run("python", "-m", "pytest", "-q", "tests/kernels/test_compile.py")
+    session.run(
+        "python", "-m", "pytest", "-q", *(f"tests/trainer/kernels/test_{name}.py" for name in ("cuda", "binary_cache"))
+    )
 
 
 @nox.session

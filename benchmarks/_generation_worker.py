@@ -17,9 +17,12 @@ import torch
 
 import _common as common  # first: it keeps BLAS on one thread
 from rlscaling.trainer import make_config, rng
-from rlscaling.trainer.generate import Generator, Sampling
-from rlscaling.trainer.model import Decoder, ModelSpec, build_model
-from rlscaling.trainer.tasks import Prompt, make_task
+from rlscaling.trainer.generation.generator import Generator, Sampling
+from rlscaling.trainer.model.build import build_model
+from rlscaling.trainer.model.decoder import Decoder
+from rlscaling.trainer.model.spec import ModelSpec
+from rlscaling.trainer.tasks.make import make_task
+from rlscaling.trainer.tasks.task import Prompt
 
 SLOTS, COMPLETIONS, MEDIAN, SIGMA, PROMPT = 64, 8192, 8, 1.0, 6
 STEPS = 60  # of the default task

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import _common as common
 from rlscaling.trainer.kernels import cuda, ops
+from rlscaling.trainer.kernels.types import HeadResult
 
 
 class Sizes(NamedTuple):
@@ -188,7 +189,7 @@ def head_inputs(n: int, vocab: int, width: int, dtype: torch.dtype, device: torc
 
 def head(
     given: dict[str, Tensor], loss: str, clip_low: float, clip_high: float, *, chunk_bytes: int
-) -> tuple[ops.HeadResult, tuple[Tensor, ...]]:
+) -> tuple[HeadResult, tuple[Tensor, ...]]:
     """Loss and gradients of the policy head."""
     result = ops.policy_head(**given, loss=loss, clip_low=clip_low, clip_high=clip_high, chunk_bytes=chunk_bytes)  # type: ignore[arg-type]
     return result, torch.autograd.grad(result.loss, (given["hidden"], given["weight"]))

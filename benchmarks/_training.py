@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rlscaling import Trace, fit_trace, read_trace
-from rlscaling.results import SigmoidFit
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.trainer import TrainConfig, train
 
 LATE = 5  # evaluations at the end whose mean is the pass rate reached

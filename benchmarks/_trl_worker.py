@@ -17,16 +17,18 @@ from typing import Any
 import torch
 
 from rlscaling.trainer import make_config
-from rlscaling.trainer.config import TrainConfig
-from rlscaling.trainer.run import Run
-from rlscaling.trainer.tasks import Prompt, make_task, spell
+from rlscaling.trainer.settings.config import TrainConfig
+from rlscaling.trainer.tasks.arithmetic import spell
+from rlscaling.trainer.tasks.make import make_task
+from rlscaling.trainer.tasks.task import Prompt
+from rlscaling.trainer.training.run_state import Run
 
 SKIPPED = 2  # steps at the beginning that no clock counts: first calls compile, allocate and import
 
 
 def ours(config: TrainConfig, start: Path, end: Path) -> dict[str, Any]:
-    from rlscaling.trainer.checkpoint import RunFolder
-    from rlscaling.trainer.loop import update
+    from rlscaling.trainer.training.checkpoint import RunFolder
+    from rlscaling.trainer.training.update import update
 
     run = Run(config)
     run.folder = RunFolder(None, {})
@@ -63,9 +65,10 @@ class Clock:
 def trl(config: TrainConfig, start: Path, end: Path) -> dict[str, Any]:
     import random
 
-    import datasets
     import transformers
     from trl import GRPOConfig, GRPOTrainer
+
+    import datasets
 
     transformers.utils.logging.set_verbosity_error()
     task = make_task(config)

@@ -17,8 +17,8 @@ import time
 import numpy as np
 
 from rlscaling import compare, fit_sigmoid
-from rlscaling.comparison import Comparison
-from rlscaling.joint import common_ceiling
+from rlscaling.comparing.compare import Comparison
+from rlscaling.comparing.joint_fit import common_ceiling
 from simulation import NOISE, R0, draw, evaluations
 
 JOINT_LIMIT, COMPARE_LIMIT, MEMORY_LIMIT = 5.0, 60.0, 500.0  # s, s, MB

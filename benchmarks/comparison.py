@@ -24,7 +24,7 @@ import scipy
 
 import rlscaling
 from rlscaling import bootstrap, compare, fit_sigmoid
-from rlscaling.curves import sigmoid, sigmoid_inverse
+from rlscaling.curves.sigmoid import sigmoid, sigmoid_inverse
 from simulation import NOISE, R0, draw, evaluations
 
 BUDGET = 1e5

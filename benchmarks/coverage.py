@@ -26,11 +26,11 @@ import scipy
 
 import rlscaling
 from rlscaling import SigmoidFit, fit_sigmoid
-from rlscaling.curves import sigmoid
-from rlscaling.fit import model_of
-from rlscaling.intervals import percentile_interval
-from rlscaling.resample import SCHEMES, replicates
-from rlscaling.verdict import SEED
+from rlscaling.curves.sigmoid import sigmoid
+from rlscaling.fitting.sigmoid_fit import model_of
+from rlscaling.fitting.verdict import SEED
+from rlscaling.solver.intervals import percentile_interval
+from rlscaling.solver.resampling import SCHEMES, replicates
 from simulation import NOISE, cells, draw, evaluations, truth
 
 

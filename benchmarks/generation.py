@@ -26,7 +26,7 @@ import torch
 
 import _generation_worker as worker
 from rlscaling.trainer import rng
-from rlscaling.trainer.generate import Generator, Sampling
+from rlscaling.trainer.generation.generator import Generator, Sampling
 
 HERE = Path(__file__).parent
 ROUNDS = 3

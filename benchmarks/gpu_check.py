@@ -24,16 +24,17 @@ from torch import Tensor
 
 import _gpu_speed as speed
 
-sys.path.extend(str(Path(__file__).resolve().parent.parent / "tests" / folder) for folder in ("", "kernels"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 
 # isort: split
 import exact
 import registers
 from clips import CLIPS
 from exact import worst
+
 from rlscaling.trainer import make_config, train
+from rlscaling.trainer.algorithm.losses import LOSSES
 from rlscaling.trainer.kernels import backends, cuda, ops, sources
-from rlscaling.trainer.losses import LOSSES
 
 Check = common.Check
 WIDTHS = (1, 31, 1000, 32_000, 151_936)

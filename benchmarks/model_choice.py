@@ -24,8 +24,9 @@ import scipy
 
 import rlscaling
 from rlscaling import select_model
-from rlscaling.curves import exponential, power_law, sigmoid
-from rlscaling.models import SIGMOIDS
+from rlscaling.curves.forms import exponential, power_law
+from rlscaling.curves.sigmoid import sigmoid
+from rlscaling.fitting.model_selection import SIGMOIDS
 from simulation import NOISE, evaluations, truth
 
 CASES = {  # true curve, end of the data

@@ -17,8 +17,8 @@ import numpy as np
 
 from _common import SEED, Check
 from rlscaling import fit_sigmoid, plan
-from rlscaling.problem import Problem
-from rlscaling.varpro import solve
+from rlscaling.solver.problem import Problem
+from rlscaling.solver.variable_projection import solve
 from simulation import CUTOFF, draw, evaluations, truth
 
 NEEDED = {"bs2048": 2.75, "scalerl": 3.74}  # of C_mid

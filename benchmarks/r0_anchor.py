@@ -22,7 +22,7 @@ import numpy as np
 
 import rlscaling
 from rlscaling import RLScalingError, fit_sigmoid, read_trace
-from rlscaling.curves import sigmoid
+from rlscaling.curves.sigmoid import sigmoid
 from simulation import evaluations, truth
 
 CHOICES: tuple[float | str, ...] = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.10, "free", "fixed")

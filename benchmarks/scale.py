@@ -23,7 +23,7 @@ import numpy as np  # isort: skip
 from joblib import parallel_config  # isort: skip
 from rlscaling import bootstrap, extrapolate, fit_many, fit_trace, simulate  # isort: skip
 from rlscaling.datasets import table1  # isort: skip
-from rlscaling.workers import run_tasks  # isort: skip
+from rlscaling.parallel import run_tasks  # isort: skip
 
 LIMITS = {"loky": 0.65, "dask": 0.9}  # Dask's scheduler works in a third process: on two cores it takes its part
 N_EMPTY = 400

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlscaling import datasets
-from rlscaling.curves import sigmoid
+from rlscaling.curves.sigmoid import sigmoid
 
 ROWS = {"scalerl": "scalerl", "bs2048": "batch-2048", "code": "math-code-code"}
 NOISE = {"white": (0.0, 0.006), "low": (0.3, 0.003), "middle": (0.6, 0.006), "high": (0.8, 0.010)}

@@ -36,10 +36,10 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit, least_squares
 
 from rlscaling.datasets import table1
-from rlscaling.model import N_STARTS
-from rlscaling.paper_grid import GridSpec, fit_on_grid
-from rlscaling.problem import Problem
-from rlscaling.varpro import solve
+from rlscaling.solver.fitted_model import N_STARTS
+from rlscaling.solver.paper_grid import GridSpec, fit_on_grid
+from rlscaling.solver.problem import Problem
+from rlscaling.solver.variable_projection import solve
 from simulation import CUTOFF, NOISE, ROWS, STEP, draw
 
 EQUAL = 1e-9

@@ -29,11 +29,11 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from rlscaling import bootstrap, fit_sigmoid
-from rlscaling.fit import model_of
-from rlscaling.model import N_STARTS
-from rlscaling.paper_grid import GridSpec, fit_on_grid
-from rlscaling.problem import Problem
-from rlscaling.varpro import solve
+from rlscaling.fitting.sigmoid_fit import model_of
+from rlscaling.solver.fitted_model import N_STARTS
+from rlscaling.solver.paper_grid import GridSpec, fit_on_grid
+from rlscaling.solver.problem import Problem
+from rlscaling.solver.variable_projection import solve
 from simulation import CUTOFF, NOISE, draw, evaluations, truth
 
 N_RESAMPLES = 1000

@@ -15,7 +15,7 @@ from pathlib import Path
 from _common import Check, arguments, finish, versions
 from _training import fit_on_steps, on_steps, rows, train_all
 from rlscaling import bootstrap, fit_trace
-from rlscaling.format import interval
+from rlscaling.printing.numbers import interval
 from rlscaling.trainer import make_config
 
 SEEDS = (0, 1, 2)

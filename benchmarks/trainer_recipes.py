@@ -20,7 +20,8 @@ import numpy as np
 
 from _common import arguments, versions
 from _training import fit_on_steps, on_steps, reached, rows, train_all
-from rlscaling.format import number, text_table
+from rlscaling.printing.document import text_table
+from rlscaling.printing.numbers import number
 from rlscaling.trainer import make_config
 
 REFERENCE = "scalerl"

@@ -24,9 +24,9 @@ import torch
 
 from _common import Check, arguments, finish, versions  # first: it keeps BLAS on one thread
 from rlscaling.trainer import make_config
-from rlscaling.trainer.evaluate import evaluate
-from rlscaling.trainer.run import Run
-from rlscaling.trainer.warmup import supervised_warmup
+from rlscaling.trainer.generation.evaluate import evaluate
+from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.warmup import supervised_warmup
 
 HERE = Path(__file__).parent
 SAME = {

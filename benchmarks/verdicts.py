@@ -23,7 +23,7 @@ import scipy
 
 import rlscaling
 from rlscaling import FitError, datasets, fit_sigmoid
-from rlscaling.verdict import Verdict
+from rlscaling.fitting.verdict import Verdict
 from simulation import CUTOFF, STEP, draw, evaluations
 
 CALLED = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)

@@ -62,9 +62,9 @@ def write_model(folder: Path, texts: list[str], *, width: int = 32, seed: int = 
     """Write an untrained model of the Qwen2 family: config.json, tokenizer.json, model.safetensors."""
     import torch
 
-    from rlscaling.trainer.hf_config import read_architecture
-    from rlscaling.trainer.model import Decoder
-    from rlscaling.trainer.pretrained import model_spec, save_model
+    from rlscaling.trainer.model.decoder import Decoder
+    from rlscaling.trainer.model.hf_weights import model_spec, save_model
+    from rlscaling.trainer.settings.hf_config import read_architecture
 
     plan = folder.with_name(f"{folder.name}-plan")
     plan.mkdir(parents=True)

@@ -25,6 +25,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from rlscaling import (
+    SigmoidParams,
     Trace,
     compare,
     datasets,
@@ -37,7 +38,6 @@ from rlscaling import (
     select_model,
     simulate,
 )
-from rlscaling.results import SigmoidParams
 
 truth = datasets.table1()
 NOISE = {"rho": 0.5, "wander_sd": 0.004}  # correlated, as held-out curves are

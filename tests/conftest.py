@@ -10,6 +10,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from helpers.tiny_checkpoints import word_problems
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 mpl.use("Agg")
@@ -33,3 +35,17 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared data folder is not beside this checkout")
     return folder
+
+
+@pytest.fixture
+def working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``train.jsonl``, ``harder.jsonl`` and ``tiny-qwen2/``."""
+    path = tmp_path_factory.mktemp("problems")
+    word_problems().write_all(path, 300)
+    return path

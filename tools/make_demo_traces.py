@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from rlscaling.datasets import simulate, table1
-from rlscaling.trace import Trace, write_trace
+from rlscaling.traces.trace import Trace
+from rlscaling.traces.trace_files import write_trace
 
 FOLDER = Path(__file__).parents[1] / "src" / "rlscaling" / "data"
 STEPS_BETWEEN = 100  # the paper evaluates every 100 training steps

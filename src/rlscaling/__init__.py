@@ -11,111 +11,121 @@ from typing import TYPE_CHECKING, Any
 
 from rlscaling.version import __version__
 
-
 if TYPE_CHECKING:
     from rlscaling import datasets as datasets
-    from rlscaling.allocation import Allocation as Allocation
-    from rlscaling.allocation import allocate as allocate
-    from rlscaling.backtesting import Backtest as Backtest
-    from rlscaling.backtesting import backtest as backtest
-    from rlscaling.batch import FitTable as FitTable
-    from rlscaling.batch import fit_many as fit_many
-    from rlscaling.bootstrapping import bootstrap as bootstrap
-    from rlscaling.callbacks import trace_callback as trace_callback
-    from rlscaling.comparison import Comparison as Comparison
-    from rlscaling.comparison import compare as compare
+    from rlscaling.batch.fit_many import fit_many as fit_many
+    from rlscaling.batch.fit_table import FitTable as FitTable
+    from rlscaling.comparing.common_ceiling import CommonCeiling as CommonCeiling
+    from rlscaling.comparing.compare import Comparison as Comparison
+    from rlscaling.comparing.compare import compare as compare
+    from rlscaling.comparing.crossover import Crossover as Crossover
+    from rlscaling.comparing.crossover import Multiplier as Multiplier
+    from rlscaling.comparing.leave_one_out import LeaveOneOut as LeaveOneOut
+    from rlscaling.comparing.leave_one_out import leave_one_out as leave_one_out
+    from rlscaling.comparing.pairwise import PairVerdict as PairVerdict
     from rlscaling.datasets import simulate as simulate
     from rlscaling.errors import FitError as FitError
     from rlscaling.errors import RLScalingError as RLScalingError
     from rlscaling.errors import RLScalingWarning as RLScalingWarning
     from rlscaling.errors import TraceError as TraceError
     from rlscaling.errors import WorkersError as WorkersError
-    from rlscaling.fit import fit_sigmoid as fit_sigmoid
-    from rlscaling.fit import fit_trace as fit_trace
-    from rlscaling.fit import refit as refit
-    from rlscaling.forecast import compute_to_reach as compute_to_reach
-    from rlscaling.forecast import cutoff_sensitivity as cutoff_sensitivity
-    from rlscaling.forecast import extrapolate as extrapolate
-    from rlscaling.forms import CurveFit as CurveFit
-    from rlscaling.forms import PowerLawFit as PowerLawFit
-    from rlscaling.forms import fit_curve as fit_curve
-    from rlscaling.forms import fit_power_law as fit_power_law
-    from rlscaling.intervals import Bootstrap as Bootstrap
-    from rlscaling.intervals import Forecast as Forecast
-    from rlscaling.intervals import Reach as Reach
-    from rlscaling.leaveout import LeaveOneOut as LeaveOneOut
-    from rlscaling.leaveout import leave_one_out as leave_one_out
-    from rlscaling.models import ModelSelection as ModelSelection
-    from rlscaling.models import select_model as select_model
-    from rlscaling.monitoring import Alarm as Alarm
-    from rlscaling.monitoring import MonitorReport as MonitorReport
-    from rlscaling.monitoring import monitor as monitor
-    from rlscaling.planning import Plan as Plan
-    from rlscaling.planning import plan as plan
-    from rlscaling.plot import plot_backtest as plot_backtest
-    from rlscaling.plot import plot_comparison as plot_comparison
-    from rlscaling.plot import plot_crossover as plot_crossover
-    from rlscaling.plot import plot_fit as plot_fit
-    from rlscaling.plot import plot_forecast as plot_forecast
-    from rlscaling.plot import plot_loo as plot_loo
-    from rlscaling.plot import plot_plan as plot_plan
-    from rlscaling.plot import plot_runs as plot_runs
-    from rlscaling.plot import plot_trace as plot_trace
-    from rlscaling.priors import Prior as Prior
-    from rlscaling.priors import learn_prior as learn_prior
-    from rlscaling.readers import read_trace as read_trace
-    from rlscaling.readers import read_traces as read_traces
-    from rlscaling.readers import write_traces as write_traces
-    from rlscaling.report import Report as Report
-    from rlscaling.report import RunReport as RunReport
-    from rlscaling.report import make_report as make_report
-    from rlscaling.results import FailedFit as FailedFit
-    from rlscaling.results import SigmoidFit as SigmoidFit
-    from rlscaling.results import SigmoidParams as SigmoidParams
-    from rlscaling.results import Verdict as Verdict
-    from rlscaling.saved import load_fit as load_fit
-    from rlscaling.saved import save_fit as save_fit
-    from rlscaling.seeds import SeedSpread as SeedSpread
-    from rlscaling.seeds import seed_spread as seed_spread
-    from rlscaling.trace import Trace as Trace
-    from rlscaling.trace import TraceWriter as TraceWriter
-    from rlscaling.trace import write_trace as write_trace
+    from rlscaling.fitting.curve_fit import CurveFit as CurveFit
+    from rlscaling.fitting.curve_fit import PowerLawFit as PowerLawFit
+    from rlscaling.fitting.curve_fit import fit_curve as fit_curve
+    from rlscaling.fitting.curve_fit import fit_power_law as fit_power_law
+    from rlscaling.fitting.fit import fit_sigmoid as fit_sigmoid
+    from rlscaling.fitting.fit import fit_trace as fit_trace
+    from rlscaling.fitting.fit import refit as refit
+    from rlscaling.fitting.model_selection import ModelSelection as ModelSelection
+    from rlscaling.fitting.model_selection import select_model as select_model
+    from rlscaling.fitting.options import FitOptions as FitOptions
+    from rlscaling.fitting.saved import load_fit as load_fit
+    from rlscaling.fitting.saved import save_fit as save_fit
+    from rlscaling.fitting.sigmoid_fit import FailedFit as FailedFit
+    from rlscaling.fitting.sigmoid_fit import SigmoidFit as SigmoidFit
+    from rlscaling.fitting.sigmoid_fit import SigmoidParams as SigmoidParams
+    from rlscaling.fitting.verdict import ComputeNeeded as ComputeNeeded
+    from rlscaling.fitting.verdict import Verdict as Verdict
+    from rlscaling.forecasting.allocate import Allocation as Allocation
+    from rlscaling.forecasting.allocate import allocate as allocate
+    from rlscaling.forecasting.backtest import Backtest as Backtest
+    from rlscaling.forecasting.backtest import backtest as backtest
+    from rlscaling.forecasting.cutoffs import CutoffSensitivity as CutoffSensitivity
+    from rlscaling.forecasting.cutoffs import cutoff_sensitivity as cutoff_sensitivity
+    from rlscaling.forecasting.extrapolate import compute_to_reach as compute_to_reach
+    from rlscaling.forecasting.extrapolate import extrapolate as extrapolate
+    from rlscaling.forecasting.monitor import Alarm as Alarm
+    from rlscaling.forecasting.monitor import MonitorReport as MonitorReport
+    from rlscaling.forecasting.monitor import monitor as monitor
+    from rlscaling.forecasting.plan import Plan as Plan
+    from rlscaling.forecasting.plan import plan as plan
+    from rlscaling.forecasting.results import Forecast as Forecast
+    from rlscaling.forecasting.results import Reach as Reach
+    from rlscaling.plotting.comparisons import plot_comparison as plot_comparison
+    from rlscaling.plotting.comparisons import plot_crossover as plot_crossover
+    from rlscaling.plotting.comparisons import plot_loo as plot_loo
+    from rlscaling.plotting.plans import plot_backtest as plot_backtest
+    from rlscaling.plotting.plans import plot_plan as plot_plan
+    from rlscaling.plotting.runs import plot_fit as plot_fit
+    from rlscaling.plotting.runs import plot_forecast as plot_forecast
+    from rlscaling.plotting.runs import plot_runs as plot_runs
+    from rlscaling.plotting.runs import plot_trace as plot_trace
+    from rlscaling.readers.options import ReadOptions as ReadOptions
+    from rlscaling.readers.read import read_trace as read_trace
+    from rlscaling.readers.read import read_traces as read_traces
+    from rlscaling.report.content import RunReport as RunReport
+    from rlscaling.report.make import Report as Report
+    from rlscaling.report.make import make_report as make_report
+    from rlscaling.traces.trace import Trace as Trace
+    from rlscaling.traces.trace_files import write_trace as write_trace
+    from rlscaling.traces.trace_files import write_traces as write_traces
+    from rlscaling.traces.trainer_callback import trace_callback as trace_callback
+    from rlscaling.traces.writer import TraceWriter as TraceWriter
+    from rlscaling.uncertainty.bootstrap import Bootstrap as Bootstrap
+    from rlscaling.uncertainty.bootstrap import bootstrap as bootstrap
+    from rlscaling.uncertainty.prior import Prior as Prior
+    from rlscaling.uncertainty.prior import learn_prior as learn_prior
+    from rlscaling.uncertainty.seed_spread import SeedSpread as SeedSpread
+    from rlscaling.uncertainty.seed_spread import seed_spread as seed_spread
 
 _PUBLIC = {
-    "allocation": ("Allocation", "allocate"),
-    "backtesting": ("Backtest", "backtest"),
-    "batch": ("FitTable", "fit_many"),
-    "bootstrapping": ("bootstrap",),
-    "callbacks": ("trace_callback",),
-    "comparison": ("Comparison", "compare"),
+    "batch.fit_many": ("fit_many",),
+    "batch.fit_table": ("FitTable",),
+    "comparing.common_ceiling": ("CommonCeiling",),
+    "comparing.compare": ("Comparison", "compare"),
+    "comparing.crossover": ("Crossover", "Multiplier"),
+    "comparing.leave_one_out": ("LeaveOneOut", "leave_one_out"),
+    "comparing.pairwise": ("PairVerdict",),
     "datasets": ("simulate",),
     "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError", "WorkersError"),
-    "fit": ("fit_sigmoid", "fit_trace", "refit"),
-    "forecast": ("compute_to_reach", "cutoff_sensitivity", "extrapolate"),
-    "forms": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
-    "intervals": ("Bootstrap", "Forecast", "Reach"),
-    "leaveout": ("LeaveOneOut", "leave_one_out"),
-    "models": ("ModelSelection", "select_model"),
-    "monitoring": ("Alarm", "MonitorReport", "monitor"),
-    "planning": ("Plan", "plan"),
-    "plot": (
-        "plot_backtest",
-        "plot_comparison",
-        "plot_crossover",
-        "plot_fit",
-        "plot_forecast",
-        "plot_loo",
-        "plot_plan",
-        "plot_runs",
-        "plot_trace",
-    ),
-    "priors": ("Prior", "learn_prior"),
-    "readers": ("read_trace", "read_traces", "write_traces"),
-    "report": ("Report", "RunReport", "make_report"),
-    "results": ("FailedFit", "SigmoidFit", "SigmoidParams", "Verdict"),
-    "saved": ("load_fit", "save_fit"),
-    "seeds": ("SeedSpread", "seed_spread"),
-    "trace": ("Trace", "TraceWriter", "write_trace"),
+    "fitting.curve_fit": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
+    "fitting.fit": ("fit_sigmoid", "fit_trace", "refit"),
+    "fitting.model_selection": ("ModelSelection", "select_model"),
+    "fitting.options": ("FitOptions",),
+    "fitting.saved": ("load_fit", "save_fit"),
+    "fitting.sigmoid_fit": ("FailedFit", "SigmoidFit", "SigmoidParams"),
+    "fitting.verdict": ("ComputeNeeded", "Verdict"),
+    "forecasting.allocate": ("Allocation", "allocate"),
+    "forecasting.backtest": ("Backtest", "backtest"),
+    "forecasting.cutoffs": ("CutoffSensitivity", "cutoff_sensitivity"),
+    "forecasting.extrapolate": ("compute_to_reach", "extrapolate"),
+    "forecasting.monitor": ("Alarm", "MonitorReport", "monitor"),
+    "forecasting.plan": ("Plan", "plan"),
+    "forecasting.results": ("Forecast", "Reach"),
+    "plotting.comparisons": ("plot_comparison", "plot_crossover", "plot_loo"),
+    "plotting.plans": ("plot_backtest", "plot_plan"),
+    "plotting.runs": ("plot_fit", "plot_forecast", "plot_runs", "plot_trace"),
+    "readers.options": ("ReadOptions",),
+    "readers.read": ("read_trace", "read_traces"),
+    "report.content": ("RunReport",),
+    "report.make": ("Report", "make_report"),
+    "traces.trace": ("Trace",),
+    "traces.trace_files": ("write_trace", "write_traces"),
+    "traces.trainer_callback": ("trace_callback",),
+    "traces.writer": ("TraceWriter",),
+    "uncertainty.bootstrap": ("Bootstrap", "bootstrap"),
+    "uncertainty.prior": ("Prior", "learn_prior"),
+    "uncertainty.seed_spread": ("SeedSpread", "seed_spread"),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 

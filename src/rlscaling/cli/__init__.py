@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .parser import build_parser
+from rlscaling.cli.parser import build_parser
 
 __all__ = ["main"]
 
@@ -37,9 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has already said what and why
         return int(stop.code or 0)
     _make_printable()
+    from rlscaling.cli.inputs import UsageError
     from rlscaling.errors import RLScalingError, WorkersError
-
-    from .inputs import UsageError
 
     try:
         code = int(args.command(args))

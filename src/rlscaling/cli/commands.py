@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from rlscaling.answering import over_runs
-from rlscaling.ledger import files_of
-from rlscaling.saved import save_fit
-
-from . import output
-from .answers import Answer, Refusal, Request, answer, document
-from .inputs import Run, UsageError, find_runs, fit_options
-from .pictures import PICTURES, save_picture
-from .table import known_ceilings, out_of, write_table
+from rlscaling.batch.analysis import Answer, Refusal, Request, answer, document, over_runs
+from rlscaling.batch.fit_table_writer import files_of
+from rlscaling.batch.sources import Run
+from rlscaling.cli import output
+from rlscaling.cli.inputs import UsageError, find_runs, fit_options
+from rlscaling.cli.pictures import PICTURES, save_picture
+from rlscaling.cli.table import known_ceilings, out_of, write_table
+from rlscaling.fitting.saved import save_fit
 
 REFUSED, NOT_IDENTIFIED = 3, 4
 

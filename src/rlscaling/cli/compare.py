@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.version import __version__
-from rlscaling.comparison import Comparison, compare
-from rlscaling.comparison_text import ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.batch.analysis import SCHEMA_VERSION, Refusal
+from rlscaling.batch.sources import Run, said
+from rlscaling.cli import output
+from rlscaling.cli.commands import REFUSED, check_plot
+from rlscaling.cli.inputs import UsageError, find_runs, fit_options
+from rlscaling.cli.pictures import save_wide
+from rlscaling.comparing.compare import Comparison, compare
+from rlscaling.comparing.leave_one_out import LeaveOneOut, leave_one_out
+from rlscaling.comparing.tables import ceiling_line, headline, shown_matches, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning
-from rlscaling.leaveout import LeaveOneOut, leave_one_out
-from rlscaling.plot import plot_comparison, plot_loo
-from rlscaling.results import SigmoidFit
-from rlscaling.verdict import MIN_POINTS_FOR_INTERVAL
-
-from . import output
-from .answers import SCHEMA_VERSION, Refusal
-from .commands import REFUSED, check_plot
-from .inputs import Run, UsageError, find_runs, fit_options, said
-from .pictures import save_wide
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.plotting.comparisons import plot_comparison, plot_loo
+from rlscaling.version import __version__
 
 Recipes = dict[str, list[SigmoidFit]]
 

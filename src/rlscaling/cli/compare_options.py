@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parser import (
+from rlscaling.cli.parser import (
     EXIT_CODES,
     add_fit_options,
     add_reader_options,
@@ -59,13 +59,13 @@ def add_loo(commands: Any) -> None:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from .compare import compare_runs
+    from rlscaling.cli.compare import compare_runs
 
     return compare_runs(args)
 
 
 def _leave_one_out(args: argparse.Namespace) -> int:
-    from .compare import leave_one_out_runs
+    from rlscaling.cli.compare import leave_one_out_runs
 
     return leave_one_out_runs(args)
 

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlscaling import datasets
+from rlscaling.arrays import Array
+from rlscaling.batch.analysis import SCHEMA_VERSION, Answer, Refusal, Request, answer, record
+from rlscaling.batch.sources import Run
+from rlscaling.cli.inputs import UsageError
+from rlscaling.cli.output import NEW_RUN, Printer, print_json
+from rlscaling.cli.pictures import write_figure
+from rlscaling.printing.numbers import interval, number, plus_minus, rough
+from rlscaling.report.make import make_report
+from rlscaling.solver.intervals import percentile_interval, robust_error
+from rlscaling.traces.trace import Trace
+from rlscaling.traces.trace_files import write_trace
 from rlscaling.version import __version__
-from rlscaling.curves import Array
-from rlscaling.format import interval, number, plus_minus, robust_error, rough
-from rlscaling.intervals import percentile_interval
-from rlscaling.report import make_report
-from rlscaling.trace import Trace, write_trace
-
-from .answers import SCHEMA_VERSION, Answer, Refusal, Request, answer, record
-from .inputs import Run, UsageError
-from .output import NEW_RUN, Printer, print_json
-from .pictures import write_figure
 
 EARLY, WHOLE, OTHER = "scalerl-8k", "scalerl", "batch-2048"
 BUDGET, CHECK = 100_000.0, 16_000.0  # GPU-hours: the question, and the end of the run that the early forecast foresees
@@ -274,7 +275,7 @@ def _next_steps(out: Path, stream: Any) -> None:
 def _draw(early: Answer, first: Answer, second: Answer, whole: Trace, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from rlscaling.plot import plot_forecast, plot_runs
+    from rlscaling.plotting.runs import plot_forecast, plot_runs
 
     assert early.forecast is not None
     figure = Figure(figsize=(14, 5.2), layout="constrained")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlscaling.version import __version__
-from rlscaling.readers.checks import examine, identical_inputs
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.batch.sources import Run
+from rlscaling.cli.commands import REFUSED
+from rlscaling.cli.inputs import find_runs
+from rlscaling.cli.output import Printer, print_json
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.readers.diagnose import examine, identical_inputs
 from rlscaling.readers.receipt import Finding
-from rlscaling.results import SigmoidFit
-from rlscaling.trace import Trace
-
-from .answers import SCHEMA_VERSION
-from .commands import REFUSED
-from .inputs import Run, find_runs
-from .output import Printer, print_json
+from rlscaling.traces.trace import Trace
+from rlscaling.version import __version__
 
 STYLES = {"decide": "bold red", "warn": "yellow"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .parser import Parser, subcommand
+from rlscaling.cli.parser import Parser, subcommand
 
 EXPORT_EXAMPLES = """\
 examples:
@@ -44,12 +44,12 @@ def add_export(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _run_export(args: argparse.Namespace) -> int:
-    from .export_recipe import export
+    from rlscaling.cli.export_recipe import export
 
     return export(args)
 
 
 def _run_export_log(args: argparse.Namespace) -> int:
-    from .export_recipe import write_log
+    from rlscaling.cli.export_recipe import write_log
 
     return write_log(args)

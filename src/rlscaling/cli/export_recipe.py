@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlscaling.version import __version__
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.cli.inputs import UsageError
+from rlscaling.cli.output import print_json
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.export import ENGINES, export_recipe
-from rlscaling.trainer.verl_log import export_log
-
-from .answers import SCHEMA_VERSION
-from .inputs import UsageError
-from .output import print_json
+from rlscaling.trainer.export.engines import ENGINES, export_recipe
+from rlscaling.trainer.export.verl_log import export_log
+from rlscaling.version import __version__
 
 
 def export(args: argparse.Namespace) -> int:

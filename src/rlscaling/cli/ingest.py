@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.version import __version__
-from rlscaling.printing import unit_text
-from rlscaling.readers import write_traces
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.batch.sources import Run
+from rlscaling.cli.commands import REFUSED, check_new
+from rlscaling.cli.inputs import UsageError, find_runs
+from rlscaling.cli.output import Printer, print_json
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.printing.numbers import unit_text
 from rlscaling.readers.receipt import receipt_lines
-from rlscaling.results import SigmoidFit
-from rlscaling.trace import Trace, write_trace
-
-from .answers import SCHEMA_VERSION
-from .commands import REFUSED, check_new
-from .inputs import Run, UsageError, find_runs
-from .output import Printer, print_json
+from rlscaling.traces.trace import Trace
+from rlscaling.traces.trace_files import write_trace, write_traces
+from rlscaling.version import __version__
 
 SUMMARY = ("Read as ", "Resumes: ")
 """How the notes begin that tell a receipt in short."""

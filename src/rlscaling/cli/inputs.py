@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rlscaling.batch.sources import Run
+from rlscaling.batch.sources import find_runs as runs_at
 from rlscaling.errors import RLScalingError
-from rlscaling.readers import ReadOptions
-from rlscaling.runs import Run, said
-from rlscaling.runs import find_runs as runs_at
-from rlscaling.selection import EPOCH, resolve_options
-
-__all__ = ["Run", "UsageError", "find_runs", "fit_options", "reading_options", "said"]
+from rlscaling.fitting.options import EPOCH, resolve_options
+from rlscaling.readers.options import ReadOptions
 
 READING = (
     "compute_column", "pass_rate_column", "scale", "run", "run_column", "domain", "drop_missing", "metric", "compute",

@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlscaling.version import __version__
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.cli.output import Printer, print_json
 from rlscaling.trainer.errors import needing_torch
-
-from .answers import SCHEMA_VERSION
-from .output import Printer, print_json
+from rlscaling.version import __version__
 
 
 def kernels(args: argparse.Namespace) -> int:
     """Print the implementation in use and what each of them needs, and return the exit code."""
     with needing_torch():
-        from rlscaling.trainer.kernels import backends, cache, ops
+        from rlscaling.trainer.kernels import backends, binary_cache, ops
     name, reason = ops.backend()
     found = backends.survey()
     if args.json:
         implementations = {key: {"available": there, "about": about} for key, (there, about) in found.items()}
         head = {"schema_version": SCHEMA_VERSION, "version": __version__}
         print_json({**head, "backend": name, "reason": reason, "implementations": implementations,
-                    "cache": str(cache.folder())})  # fmt: skip
+                    "cache": str(binary_cache.folder())})  # fmt: skip
         return 0
     printer = Printer(sys.stdout)
     printer.line(f"{name}: {reason}", style="bold")
@@ -30,5 +29,5 @@ def kernels(args: argparse.Namespace) -> int:
     rows = [[key, "yes" if there else "no", about] for key, (there, about) in found.items()]
     printer.table(["implementation", "here", "with"], rows)
     printer.line()
-    printer.line(f"{backends.VARIABLE}=NAME forces one. Compiled kernels are kept in {cache.folder()}")
+    printer.line(f"{backends.VARIABLE}=NAME forces one. Compiled kernels are kept in {binary_cache.folder()}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parser import UNITS, add_reader_options, positive, subcommand
+from rlscaling.cli.parser import UNITS, add_reader_options, positive, subcommand
 
 EXIT_CODES = """\
 exit codes:
@@ -117,12 +117,12 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def _ingest(args: argparse.Namespace) -> int:
-    from .ingest import ingest
+    from rlscaling.cli.ingest import ingest
 
     return ingest(args)
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from .doctor import doctor
+    from rlscaling.cli.doctor import doctor
 
     return doctor(args)

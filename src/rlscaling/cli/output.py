@@ -8,24 +8,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rlscaling.format import interval, number, text_table
-from rlscaling.printing import (
-    bootstrap_rows,
-    forecast_rows,
-    not_identified,
-    parameter_rows,
-    provenance,
-    reach_text,
-    twice_lines,
-    unit_text,
-)
-
-from .answers import Answer, Progress, Refusal, Request
+from rlscaling.batch.analysis import Answer, Progress, Refusal, Request
+from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
+from rlscaling.forecasting.results import forecast_rows, reach_text
+from rlscaling.printing.document import text_table
+from rlscaling.printing.numbers import interval, number, unit_text
+from rlscaling.uncertainty.bootstrap import bootstrap_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
 
 COLORS = {
     "identified": "bold green",

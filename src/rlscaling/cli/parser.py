@@ -84,11 +84,11 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; each subcommand sets ``command`` to what runs it."""
-    from .compare_options import add_compare, add_loo
-    from .export_options import add_export
-    from .log_options import add_doctor, add_ingest
-    from .plan_options import add_planning
-    from .report_options import add_report
+    from rlscaling.cli.compare_options import add_compare, add_loo
+    from rlscaling.cli.export_options import add_export
+    from rlscaling.cli.log_options import add_doctor, add_ingest
+    from rlscaling.cli.plan_options import add_planning
+    from rlscaling.cli.report_options import add_report
 
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
@@ -125,31 +125,31 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _run_fit(args: argparse.Namespace) -> int:
-    from .commands import analyse
+    from rlscaling.cli.commands import analyse
 
     return analyse(args, forecast_first=False)
 
 
 def _run_forecast(args: argparse.Namespace) -> int:
-    from .commands import analyse
+    from rlscaling.cli.commands import analyse
 
     return analyse(args, forecast_first=True)
 
 
 def _run_demo(args: argparse.Namespace) -> int:
-    from .demo import demo
+    from rlscaling.cli.demo import demo
 
     return demo(args)
 
 
 def _run_kernels(args: argparse.Namespace) -> int:
-    from .kernels import kernels
+    from rlscaling.cli.kernels import kernels
 
     return kernels(args)
 
 
 def _add_training(commands: argparse._SubParsersAction[Parser]) -> None:
-    from rlscaling.trainer.options import add_arguments
+    from rlscaling.trainer.command.arguments import add_arguments
 
     train = subcommand(
         commands, "train", "train a small model with a recipe, and fit its trace", TRAIN_EXAMPLES, _run_train
@@ -165,13 +165,13 @@ def _add_training(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _run_train(args: argparse.Namespace) -> int:
-    from .train import train
+    from rlscaling.cli.train import train
 
     return train(args)
 
 
 def _run_recipes(args: argparse.Namespace) -> int:
-    from .recipes import recipes
+    from rlscaling.cli.recipes import recipes
 
     return recipes(args)
 
@@ -194,7 +194,7 @@ def subcommand(
 
 
 def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budgets_help: str) -> None:
-    from .log_options import add_device_factor
+    from rlscaling.cli.log_options import add_device_factor
 
     parser.add_argument(
         "paths", metavar="PATH", nargs="+",
@@ -251,7 +251,7 @@ def add_fit_options(group: argparse._ArgumentGroup) -> None:
 
 def add_reader_options(group: argparse._ArgumentGroup) -> None:
     """Add the options of reading files."""
-    from .log_options import add_log_options
+    from rlscaling.cli.log_options import add_log_options
 
     group.add_argument("--compute-column", metavar="NAME", help="column of compute (default: found by its name)")
     group.add_argument(
@@ -272,7 +272,7 @@ def add_reader_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_interval_options(group: argparse._ArgumentGroup) -> None:
-    from .table_options import add_workers
+    from rlscaling.cli.table_options import add_workers
 
     group.add_argument(
         "--scheme", choices=SCHEMES, default="ar1",
@@ -304,7 +304,7 @@ def add_seed(group: argparse._ActionsContainer) -> None:
 
 
 def _add_output_options(group: argparse._ArgumentGroup) -> None:
-    from .table_options import add_table_options
+    from rlscaling.cli.table_options import add_table_options
 
     group.add_argument(
         "--reach", metavar="R", nargs="+", type=_number, default=[],

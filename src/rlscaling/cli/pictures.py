@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlscaling.plot import plot_fit, plot_forecast
-from rlscaling.plot.drawing import literal
-
-from .answers import Answer
+from rlscaling.batch.analysis import Answer
+from rlscaling.plotting.elements import literal
+from rlscaling.plotting.runs import plot_fit, plot_forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 PICTURES = (".png", ".svg", ".pdf")
 ONE, PANEL, WIDE = (7.5, 5.0), (4.6, 3.6), (9.0, 5.0)  # inches

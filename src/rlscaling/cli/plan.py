@@ -8,19 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlscaling.version import __version__
-from rlscaling.allocation import Allocation, allocate
-from rlscaling.backtesting import Backtest, backtest
+from rlscaling.batch.analysis import SCHEMA_VERSION, Refusal
+from rlscaling.batch.sources import Run, said
+from rlscaling.cli import output
+from rlscaling.cli.commands import REFUSED, check_plot
+from rlscaling.cli.inputs import UsageError, find_runs, fit_options
+from rlscaling.cli.pictures import save_wide
 from rlscaling.errors import FitError
-from rlscaling.format import Printed
-from rlscaling.planning import Plan, plan
-from rlscaling.plot import plot_backtest, plot_plan
-
-from . import output
-from .answers import SCHEMA_VERSION, Refusal
-from .commands import REFUSED, check_plot
-from .inputs import Run, UsageError, find_runs, fit_options, said
-from .pictures import save_wide
+from rlscaling.forecasting.allocate import Allocation, allocate
+from rlscaling.forecasting.backtest import Backtest, backtest
+from rlscaling.forecasting.plan import Plan, plan
+from rlscaling.plotting.plans import plot_backtest, plot_plan
+from rlscaling.printing.document import Printed
+from rlscaling.version import __version__
 
 
 def backtest_runs(args: argparse.Namespace) -> int:

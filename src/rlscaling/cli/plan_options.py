@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parser import EXIT_CODES, add_fit_options, add_reader_options, add_seed, positive, subcommand
+from rlscaling.cli.parser import EXIT_CODES, add_fit_options, add_reader_options, add_seed, positive, subcommand
 
 MODELS = ("sigmoid", "power_law", "last_value", "auto")
 BACKTEST_EXAMPLES = f"""\
@@ -87,18 +87,18 @@ def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup,
 
 
 def _backtest(args: argparse.Namespace) -> int:
-    from .plan import backtest_runs
+    from rlscaling.cli.plan import backtest_runs
 
     return backtest_runs(args)
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from .plan import plan_runs
+    from rlscaling.cli.plan import plan_runs
 
     return plan_runs(args)
 
 
 def _watch(args: argparse.Namespace) -> int:
-    from .watch import watch
+    from rlscaling.cli.watch import watch
 
     return watch(args)

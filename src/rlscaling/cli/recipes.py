@@ -7,14 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlscaling.version import __version__
-from rlscaling.trainer.config import RECIPES, check_recipe, recipe_table
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.cli.inputs import UsageError
+from rlscaling.cli.output import Printer, print_json
+from rlscaling.trainer.command.arguments import spell
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.options import spell
-
-from .answers import SCHEMA_VERSION
-from .inputs import UsageError
-from .output import Printer, print_json
+from rlscaling.trainer.settings.make import check_recipe, recipe_table
+from rlscaling.trainer.settings.recipes import RECIPES
+from rlscaling.version import __version__
 
 AXES = {
     "loss": "loss",

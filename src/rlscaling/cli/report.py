@@ -8,17 +8,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from rlscaling.version import __version__
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.cli import output
+from rlscaling.cli.commands import REFUSED, check_new
+from rlscaling.cli.compare import comparison_options, recipe_names
+from rlscaling.cli.inputs import UsageError, find_runs, fit_options
 from rlscaling.errors import RLScalingError, RLScalingWarning
-from rlscaling.report import Report, make_report
-from rlscaling.results import SigmoidFit
-from rlscaling.trace import Trace
-
-from . import output
-from .answers import SCHEMA_VERSION
-from .commands import REFUSED, check_new
-from .compare import comparison_options, recipe_names
-from .inputs import UsageError, find_runs, fit_options
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.report.make import Report, make_report
+from rlscaling.traces.trace import Trace
+from rlscaling.version import __version__
 
 PAGES = (".html", ".htm")
 

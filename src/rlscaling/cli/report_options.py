@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .compare_options import add_comparison
-from .parser import EXIT_CODES, add_fit_options, add_reader_options, positive, subcommand
+from rlscaling.cli.compare_options import add_comparison
+from rlscaling.cli.parser import EXIT_CODES, add_fit_options, add_reader_options, positive, subcommand
 
 EXAMPLES = f"""\
 examples:
@@ -39,6 +39,6 @@ def add_report(commands: Any) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from .report import report_runs
+    from rlscaling.cli.report import report_runs
 
     return report_runs(args)

@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.version import __version__
-from rlscaling.answering import Request
-from rlscaling.batch import FitTable, fit_table
+from rlscaling.batch.analysis import SCHEMA_VERSION, Request
+from rlscaling.batch.fit_many import fit_table
+from rlscaling.batch.fit_table import FitTable, Row
+from rlscaling.batch.fit_table_writer import check_out, journal_of
+from rlscaling.batch.sources import Run
+from rlscaling.cli import output
+from rlscaling.cli.inputs import UsageError
 from rlscaling.errors import RLScalingError, WorkersError
-from rlscaling.fit_rows import Row
-from rlscaling.ledger import check_out, journal_of
-from rlscaling.results import Verdict
-
-from . import output
-from .answers import SCHEMA_VERSION
-from .inputs import Run, UsageError
+from rlscaling.fitting.verdict import Verdict
+from rlscaling.version import __version__
 
 ELSEWHERE = ("plot", "save", "cutoffs", "reach")  # options that are about single answers
 

@@ -7,14 +7,14 @@ import dataclasses
 import sys
 from typing import Any
 
-from rlscaling.readers import read_traces
-from rlscaling.trace import Trace
+from rlscaling.batch.analysis import Answer, Refusal, Request, answer, document, record
+from rlscaling.batch.sources import Run
+from rlscaling.cli.inputs import UsageError
+from rlscaling.cli.output import Printer, print_json
+from rlscaling.readers.read import read_traces
+from rlscaling.traces.trace import Trace
+from rlscaling.trainer.command.jobs import Trained, jobs_of, run_jobs
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.jobs import Trained, jobs_of, run_jobs
-
-from .answers import Answer, Refusal, Request, answer, document, record
-from .inputs import Run, UsageError
-from .output import Printer, print_json
 
 REQUEST = Request(options={"min_compute": "epoch"}, compute_unit=None)
 """The fit at the end: on the step axis, which is the same whatever else the machine does, after the first epoch."""

@@ -13,20 +13,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rlscaling.version import __version__
+from rlscaling.batch.analysis import SCHEMA_VERSION
+from rlscaling.cli import output
+from rlscaling.cli.commands import REFUSED
+from rlscaling.cli.inputs import UsageError, find_runs, fit_options
 from rlscaling.errors import RLScalingError
-from rlscaling.fit import fit_trace
-from rlscaling.format import number
-from rlscaling.monitoring import MonitorReport, monitor, reference_fit
-from rlscaling.printing import unit_text
-from rlscaling.readers.remote import forget, is_remote
-from rlscaling.results import SigmoidFit
-from rlscaling.trace import Trace
-
-from . import output
-from .answers import SCHEMA_VERSION
-from .commands import REFUSED
-from .inputs import UsageError, find_runs, fit_options
+from rlscaling.fitting.fit import fit_trace
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.forecasting.monitor import MonitorReport, monitor, reference_fit
+from rlscaling.printing.numbers import number, unit_text
+from rlscaling.readers.paths import forget, is_remote
+from rlscaling.traces.trace import Trace
+from rlscaling.version import __version__
 
 
 @dataclasses.dataclass(frozen=True)

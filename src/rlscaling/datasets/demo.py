@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import resources
 
-from rlscaling.readers import read_trace
-from rlscaling.trace import Trace
+from rlscaling.readers.read import read_trace
+from rlscaling.traces.trace import Trace
 
 
 def load_demo() -> dict[str, Trace]:

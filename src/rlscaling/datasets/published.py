@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-from rlscaling.results import SigmoidParams
+from rlscaling.fitting.sigmoid_fit import SigmoidParams
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 DEFAULT_R0 = 0.35
 """The paper does not publish R0; for its 8B runs 0.35 to 0.40 fits what is shown."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rlscaling.curves import sigmoid
+from rlscaling.arrays import FloatArray, as_floats
+from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import TraceError
-from rlscaling.results import SigmoidParams
-from rlscaling.schema import FloatArray, as_floats
-from rlscaling.trace import Trace
+from rlscaling.fitting.sigmoid_fit import SigmoidParams
+from rlscaling.traces.trace import Trace
 
 
 def simulate(

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from rlscaling.errors import TraceError
-from rlscaling.schema import COMPUTE_UNITS, SCALES
-
-from .devices import device_factor
+from rlscaling.readers.devices import device_factor
+from rlscaling.traces.schema import COMPUTE_UNITS, SCALES
 
 EVAL_TIMES = ("exclude", "include")
 RESUMES = ("last", "first", "all")

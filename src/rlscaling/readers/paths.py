@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
-from pathlib import Path
+import tempfile
+from pathlib import Path, PurePosixPath
 
 from rlscaling.errors import TraceError
-
-from . import folders
-from .remote import fetch, is_remote
-from .table import nearest
+from rlscaling.readers.formats import mlflow, tensorboard, trackio, trainer_state, verl, wandb_cloud
+from rlscaling.readers.formats.wandb_offline import SUFFIX as WANDB_SUFFIX
+from rlscaling.readers.table import nearest
 
 _SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".txt", ".log")
 
@@ -45,7 +46,7 @@ def _below(pattern: str) -> list[str]:
     """Return the logs below the folders that ``pattern/**`` names, or, where there are none, the tables."""
     tops = [Path(top) for top in sorted(glob.glob(pattern.removesuffix("**") or ".", recursive=True))]
     tops = [top for top in tops if top.is_dir()]
-    found = [log for top in tops for log in folders.logs_in(top)]
+    found = [log for top in tops for log in logs_in(top)]
     if not found:
         found = [file for top in tops for file in sorted(top.rglob("*")) if file.suffix in _SUFFIXES and file.is_file()]
     return [str(path) for path in found]
@@ -76,7 +77,7 @@ def find_one(item: str | os.PathLike[str]) -> Path:
 def _logs_at(path: Path) -> list[tuple[Path, Path]]:
     """Return (what to name it by, what to read): the path itself, or the logs in a folder."""
     if path.is_dir():
-        found = folders.logs_in(path)
+        found = logs_in(path)
         if len(found) == 1:
             return [(path, found[0])]
         if found:
@@ -113,3 +114,109 @@ def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
         depth += 1
     # run.csv beside run.jsonl: only the suffix tells them apart
     return [f"{name}{files[i][1].suffix}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
+MAX_DEPTH = 6
+MAX_ENTRIES = 100_000
+HEAD = 4096
+NAMED = ("metrics.jsonl", "trace.jsonl")
+LINES = (verl, wandb_cloud)
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """Return the logs in a folder: our trace, or what a logger that we know left there, also further down.
+
+    Links to folders are not followed.
+    """
+    if (folder / "trace.jsonl").is_file():
+        return [folder / "trace.jsonl"]
+    found: list[Path] = []
+    seen = 0
+    for at, inner, names in os.walk(folder, followlinks=False):
+        here = Path(at)
+        seen += len(names) + len(inner)
+        found += _logs_here(here, names)
+        if seen > MAX_ENTRIES:
+            break
+        stop = len(here.relative_to(folder).parts) >= MAX_DEPTH or mlflow.is_store(here)
+        state = trainer_state.newest(here)
+        inner[:] = [] if stop or state is not None else sorted(name for name in inner if not name.startswith("."))
+    return found
+
+
+def _logs_here(here: Path, names: list[str]) -> list[Path]:
+    """Return the logs directly in a folder."""
+    found: list[Path] = []
+    if mlflow.is_store(here):
+        return [here]
+    state = trainer_state.newest(here)
+    if state is not None:
+        found.append(state)
+    if any(tensorboard.is_event_file(name) for name in names):
+        found.append(here)
+    for name in sorted(names):
+        path = here / name
+        suffix = path.suffix
+        # of databases only those of a logger: others lie beside logs, too
+        database = suffix == ".db" and any(store.matches(path, _head(path)) for store in (mlflow, trackio))
+        lines = name in NAMED or (suffix == ".jsonl" and any(kind.matches(path, _head(path)) for kind in LINES))
+        if suffix == WANDB_SUFFIX or database or lines:
+            found.append(path)
+    return found
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(HEAD)
+    except OSError:
+        return b""
+
+
+def is_remote(item: str) -> bool:
+    """Return whether a path names a protocol."""
+    return "://" in item
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder that copies lie in; it goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="rlscaling-")
+
+
+def forget() -> None:
+    """Drop all copies, so that the next reading fetches anew."""
+    if _folder.cache_info().currsize:
+        _folder().cleanup()
+    _folder.cache_clear()
+    fetch.cache_clear()
+
+
+@functools.cache
+def fetch(item: str) -> Path:
+    """Return a copy of a remote file, or of a folder with all that is in it.
+
+    Raises
+    ------
+    TraceError
+        Without the package of the protocol, or when the file cannot be had.
+    """
+    if item.startswith(wandb_cloud.SCHEME):
+        return wandb_cloud.fetch(item, Path(tempfile.mkdtemp(dir=_folder().name)))
+    try:
+        from fsspec.core import url_to_fs
+    except ModuleNotFoundError:
+        raise TraceError(
+            f"{item} needs fsspec: pip install 'rlscaling[remote]' and the package of its protocol, such as s3fs; or "
+            "copy it to this machine"
+        ) from None
+    name = PurePosixPath(item.partition("://")[2]).name or "remote"
+    target = Path(tempfile.mkdtemp(dir=_folder().name)) / name
+    try:
+        system, path = url_to_fs(item)
+        system.get(path, str(target), recursive=system.isdir(path))
+    except Exception as error:  # every protocol has errors of its own
+        raise TraceError(
+            f"cannot read {item}: {type(error).__name__}: {error}; check the address and your login"
+        ) from None
+    return target

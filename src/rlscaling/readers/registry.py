@@ -10,28 +10,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlscaling.errors import TraceError
-from rlscaling.trace import Trace
-
-from . import (
+from rlscaling.readers.decoding.sqlite_files import MAGIC
+from rlscaling.readers.formats import (
     console,
-    mlflow_store,
+    mlflow,
     scalars_json,
-    tfevents,
-    trackio_db,
-    trl_state,
-    verl_file,
-    wandb_history,
+    tensorboard,
+    trackio,
+    trainer_state,
+    verl,
+    wandb_cloud,
     wandb_offline,
 )
-from .assemble import parts_of_logs
-from .log import Log
-from .options import ReadOptions
-from .own import PARQUET_MAGIC, read_jsonl, read_parquet
-from .receipt import fingerprints
-from .sqlite import MAGIC
-from .table import Parts
-from .tables import read_table
-from .text import decode, table_of_csv, table_of_json
+from rlscaling.readers.formats.csv_json import decode, table_of_csv, table_of_json
+from rlscaling.readers.formats.trace_files import PARQUET_MAGIC, read_jsonl, read_parquet
+from rlscaling.readers.logs.assemble import parts_of_logs
+from rlscaling.readers.logs.from_tables import read_table
+from rlscaling.readers.logs.log import Log
+from rlscaling.readers.options import ReadOptions
+from rlscaling.readers.receipt import fingerprints
+from rlscaling.readers.table import Parts
+from rlscaling.traces.trace import Trace
 
 Match = Callable[[Path, bytes], bool]
 
@@ -107,13 +106,13 @@ def _refuse_database(path: Path, data: bytes, options: ReadOptions) -> Parts:
 
 READERS: list[Reader] = [
     Reader("W&B offline run", wandb_offline.matches, logs=wandb_offline.logs),
-    Reader("TensorBoard", tfevents.matches, logs=tfevents.logs),
-    Reader("MLflow", mlflow_store.matches, logs=mlflow_store.logs),
-    Reader("trackio", trackio_db.matches, logs=trackio_db.logs),
+    Reader("TensorBoard", tensorboard.matches, logs=tensorboard.logs),
+    Reader("MLflow", mlflow.matches, logs=mlflow.logs),
+    Reader("trackio", trackio.matches, logs=trackio.logs),
     Reader("SQLite", _is_database, _refuse_database),
-    Reader("W&B run", wandb_history.matches, logs=wandb_history.logs),
-    Reader("verl file logger", verl_file.matches, logs=verl_file.logs),
-    Reader("trainer_state.json", trl_state.matches, logs=trl_state.logs),
+    Reader("W&B run", wandb_cloud.matches, logs=wandb_cloud.logs),
+    Reader("verl file logger", verl.matches, logs=verl.logs),
+    Reader("trainer_state.json", trainer_state.matches, logs=trainer_state.logs),
     Reader("console", console.matches, logs=console.logs),
     Reader("parquet", _is_parquet, lambda path, data, options: read_parquet(data, path, options)),
     Reader("json lines", _is_json_lines, _read_json_lines),

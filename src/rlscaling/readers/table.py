@@ -12,13 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from rlscaling.arrays import FloatArray
 from rlscaling.errors import TraceError
-from rlscaling.schema import FloatArray, check_series, likely_scale
-from rlscaling.trace import Trace
-
-from .columns import COMPUTE_NAMES, NOT_A_PASS_RATE, NOT_COMPUTE, PASS_RATE_NAMES, PLAIN_COMPUTE, unit_of
-from .options import FOR_LOGS, ReadOptions
-from .receipt import Receipt
+from rlscaling.readers.column_names import (
+    COMPUTE_NAMES,
+    NOT_A_PASS_RATE,
+    NOT_COMPUTE,
+    PASS_RATE_NAMES,
+    PLAIN_COMPUTE,
+    unit_of,
+)
+from rlscaling.readers.options import FOR_LOGS, ReadOptions
+from rlscaling.readers.receipt import Receipt
+from rlscaling.traces.series import check_series, likely_scale
+from rlscaling.traces.trace import Trace
 
 Parts = dict[str, Callable[[], Trace]]
 """The traces of one file, built when called: label within the file ("" for the only one) -> trace."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlscaling.plot.axis import INK
-from rlscaling.plot.drawing import BLUE, GREY
+from rlscaling.plotting.compute_axis import INK
+from rlscaling.plotting.elements import BLUE, GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 WIDE, SINGLE = (9.0, 5.0), (7.5, 4.4)  # inches
 MOST_MARKERS, DPI = 400, 150

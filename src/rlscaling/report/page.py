@@ -5,28 +5,24 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlscaling.comparing.tables import ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
+from rlscaling.forecasting.results import forecast_rows
+from rlscaling.plotting.comparisons import plot_comparison
+from rlscaling.plotting.plans import plot_backtest
+from rlscaling.plotting.runs import plot_fit, plot_forecast
+from rlscaling.printing.numbers import interval, number, plus_minus, unit_text
+from rlscaling.report.figures import SINGLE, WIDE, svg
+from rlscaling.solver.intervals import robust_error
+from rlscaling.uncertainty.bootstrap import bootstrap_rows
 from rlscaling.version import __version__
-from rlscaling.comparison_text import ceiling_line, headline, shown_matches, tables, tail_lines
-from rlscaling.format import interval, number, plus_minus, robust_error
-from rlscaling.plot import plot_backtest, plot_comparison, plot_fit, plot_forecast
-from rlscaling.printing import (
-    bootstrap_rows,
-    forecast_rows,
-    not_identified,
-    parameter_rows,
-    provenance,
-    twice_lines,
-    unit_text,
-)
-
-from .figures import SINGLE, WIDE, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rlscaling.comparison import Comparison
+    from rlscaling.comparing.compare import Comparison
+    from rlscaling.report.content import ReportContent, RunReport
 
-    from . import ReportContent, RunReport
 
 MOST_ROWS = 1000  # of the overview: beyond, a page is no longer read
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rlscaling.trainer.config import RECIPES, TrainConfig, make_config
 from rlscaling.trainer.errors import TrainError, needing_torch
+from rlscaling.trainer.settings.config import TrainConfig
+from rlscaling.trainer.settings.make import make_config
+from rlscaling.trainer.settings.recipes import RECIPES
 
 if TYPE_CHECKING:
     from rlscaling.trainer.distributed.launch import train_distributed
-    from rlscaling.trainer.distributed.training import DistributedResult
-    from rlscaling.trainer.loop import TrainResult, train
-    from rlscaling.trainer.verl_log import export_log
+    from rlscaling.trainer.distributed.trainer_rank import DistributedResult
+    from rlscaling.trainer.export.verl_log import export_log
+    from rlscaling.trainer.training.loop import TrainResult, train
 
 __all__ = [
     "RECIPES",
@@ -30,16 +32,16 @@ __all__ = [
 ]
 
 _NEEDING_TORCH = {
-    "DistributedResult": "distributed.training",
-    "TrainResult": "loop",
-    "train": "loop",
+    "DistributedResult": "distributed.trainer_rank",
+    "TrainResult": "training.loop",
+    "train": "training.loop",
     "train_distributed": "distributed.launch",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "export_log":  # which needs numpy alone
-        return importlib.import_module(f"{__name__}.verl_log").export_log
+        return importlib.import_module(f"{__name__}.export.verl_log").export_log
     if name in _NEEDING_TORCH:
         with needing_torch():
             module = importlib.import_module(f"{__name__}.{_NEEDING_TORCH[name]}")

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 
 from rlscaling.errors import RLScalingError
-from rlscaling.trainer.distributed.command import add_rank_arguments, run_on_ranks
-from rlscaling.trainer.distributed.ending import ended_by_a_signal, report_in_peace
+from rlscaling.trainer.command.arguments import add_arguments
+from rlscaling.trainer.command.jobs import jobs_of, run_jobs
+from rlscaling.trainer.command.ranks import add_rank_arguments, run_on_ranks
 from rlscaling.trainer.distributed.layout import Place, place_of
-from rlscaling.trainer.jobs import jobs_of, run_jobs
-from rlscaling.trainer.options import add_arguments
+from rlscaling.trainer.distributed.shutdown import ended_by_a_signal, report_in_peace
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

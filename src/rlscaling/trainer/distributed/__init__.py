@@ -3,3 +3,5 @@
 Read ``launch.py`` first, then ``training.Lead.run`` and ``generating.GeneratorRank.run``. Importing this package
 imports no torch.
 """
+
+from __future__ import annotations

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlscaling.trainer.curriculum import PoolExhaustedError
-from rlscaling.trainer.rollout import Group, pack_rollouts, unpack_rollouts
+from rlscaling.trainer.generation.rollout import Group, pack_rollouts, unpack_rollouts
+from rlscaling.trainer.tasks.curriculum import PoolExhaustedError
 
 if TYPE_CHECKING:
-    from rlscaling.trainer.schedule import Schedule
-    from rlscaling.trainer.tasks import Prompt
+    from rlscaling.trainer.generation.schedule import Schedule
+    from rlscaling.trainer.tasks.task import Prompt
+
 
 Work = list[tuple[int, int]]
 """Numbers of groups and of their prompts."""

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rlscaling.trainer.checkpoint import check_free
-from rlscaling.trainer.distributed.agreement import Proposal, agree, proposal_of
-from rlscaling.trainer.distributed.channel import Hub, PeerLostError, Spoke
-from rlscaling.trainer.distributed.ending import EndedError, ended_by_a_signal, report_in_peace
-from rlscaling.trainer.distributed.generating import GeneratorRank
+from rlscaling.trainer.distributed.control_channel import Hub, PeerLostError, Spoke
+from rlscaling.trainer.distributed.generator_rank import GeneratorRank
+from rlscaling.trainer.distributed.handshake import Proposal, agree, proposal_of
 from rlscaling.trainer.distributed.layout import Layout, Place, check_layout, layout_of, place_of
-from rlscaling.trainer.distributed.training import DistributedResult, Follower, Lead
-from rlscaling.trainer.distributed.world import World, connect, find_others, leave_groups
+from rlscaling.trainer.distributed.process_groups import World, connect, find_others, leave_groups
+from rlscaling.trainer.distributed.shutdown import EndedError, ended_by_a_signal, report_in_peace
+from rlscaling.trainer.distributed.trainer_rank import DistributedResult, Follower, Lead
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.run import check_device, check_save, cpu_threads
+from rlscaling.trainer.training.checkpoint import check_free
+from rlscaling.trainer.training.run_state import check_device, check_save, cpu_threads
 
 if TYPE_CHECKING:
-    from rlscaling.trainer.config import TrainConfig
-    from rlscaling.trainer.learner import Row
+    from rlscaling.trainer.settings.config import TrainConfig
+    from rlscaling.trainer.training.learner import Row
+
 
 ARRIVAL_SECONDS = 300.0
 """By when all ranks must have started."""

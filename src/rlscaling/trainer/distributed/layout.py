@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from rlscaling.trainer.config import TrainConfig
 from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.settings.config import TrainConfig
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _TRAINER_SHARE = 5  # one rank in five trains, as in the paper: 64 generators, 16 trainers

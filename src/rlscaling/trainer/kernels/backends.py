@@ -16,9 +16,9 @@ import torch
 
 from rlscaling.errors import RLScalingWarning
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.kernels import cuda, emulate, reference
+from rlscaling.trainer.kernels import cuda, emulation, reference
 from rlscaling.trainer.kernels.compiled import Compiled
-from rlscaling.trainer.kernels.results import Backend
+from rlscaling.trainer.kernels.types import Backend
 
 VARIABLE = "RLSCALING_KERNELS"
 NAMES = ("reference", "cuda", "emulate")
@@ -72,7 +72,7 @@ def _forced(name: str, device: str) -> Choice:
     if name == "emulate":
         if device != "cpu":
             raise TrainError(f"{VARIABLE}=emulate runs on CPU tensors, these are on {device}; set device='cpu'")
-        return Choice(name, f"CUDA kernels compiled by {emulate.compiler()} and run on the CPU, {reason}", EMULATED)
+        return Choice(name, f"CUDA kernels compiled by {emulation.compiler()} and run on the CPU, {reason}", EMULATED)
     if not torch.cuda.is_available():
         raise TrainError(f"{VARIABLE}=cuda, and torch sees no CUDA device here; unset it, or use emulate")
     if device != "cuda":
@@ -92,7 +92,7 @@ def _nvrtc() -> str:
     return "NVRTC " + ".".join(map(str, cuda.nvrtc_version()))
 
 
-EMULATED = Compiled(emulate.launch)
+EMULATED = Compiled(emulation.launch)
 
 _override: Choice | None = None
 
@@ -124,7 +124,7 @@ def survey() -> dict[str, tuple[bool, str]]:
     return {
         "reference": (True, f"torch {torch.__version__}"),
         "cuda": _survey_cuda(),
-        "emulate": _asked(emulate.compiler),
+        "emulate": _asked(emulation.compiler),
     }
 
 

@@ -8,9 +8,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from rlscaling.trainer.algorithm.losses import Clip, LossStats
 from rlscaling.trainer.kernels import sources
-from rlscaling.trainer.kernels.results import LossTerms, Rows
-from rlscaling.trainer.losses import Clip, LossStats
+from rlscaling.trainer.kernels.types import LossTerms, Rows
 
 LARGEST_BLOCK = sources.largest_block()
 ONE_WARP_UP_TO = 1024

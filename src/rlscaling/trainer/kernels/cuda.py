@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.kernels import cache, sources
+from rlscaling.trainer.kernels import binary_cache, sources
 
 INSTALL = "pip install 'rlscaling[cuda]'"
 OPTIONS = ("--std=c++17", "--ftz=true")
@@ -179,8 +179,8 @@ def cubin(name: str, arch: str) -> bytes:
     """Return the cubin of an operation from the disk, compiled first if it is not there or damaged."""
     version = ".".join(map(str, nvrtc_version()))
     source = sources.read(name)
-    file = cache.key(source.text, sources.header(), arch, version, " ".join(OPTIONS)) + ".cubin"
-    return cache.fetch(file, lambda: compile_cubin(name, arch)).body
+    file = binary_cache.key(source.text, sources.header(), arch, version, " ".join(OPTIONS)) + ".cubin"
+    return binary_cache.fetch(file, lambda: compile_cubin(name, arch)).body
 
 
 def architecture(device: torch.device) -> str:

@@ -9,22 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.kernels import backends, inputs, library, products
+from rlscaling.trainer.algorithm.losses import LossStats
+from rlscaling.trainer.kernels import backends, custom_ops, input_checks, matmul
 from rlscaling.trainer.kernels.policy_head import CHUNK_BYTES
-from rlscaling.trainer.kernels.results import HeadResult
-from rlscaling.trainer.losses import LOSSES, LossStats
-
-__all__ = [
-    "LOSSES",
-    "HeadResult",
-    "LossStats",
-    "backend",
-    "head",
-    "policy_head",
-    "policy_loss",
-    "sample",
-    "token_logprobs",
-]
+from rlscaling.trainer.kernels.types import HeadResult
 
 
 def backend(device: str | None = None) -> tuple[str, str]:
@@ -66,8 +54,8 @@ def head(hidden: Tensor, weight: Tensor, head_dtype: str = "fp32") -> Tensor:
     TrainError
         For another precision.
     """
-    inputs.check_head_dtype(head_dtype)
-    return products.head(hidden, weight, head_dtype)
+    input_checks.check_head_dtype(head_dtype)
+    return matmul.head(hidden, weight, head_dtype)
 
 
 def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -93,8 +81,8 @@ def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> 
         For a wrong shape, type, stride or device, a temperature that is not above 0, and ids out of range.
     """
     _check_logits(logits, temperature)
-    inputs.check_vector("tokens", tokens, logits, torch.int64)
-    logp, entropy, _, _ = library.row_forward(logits, tokens, float(temperature))
+    input_checks.check_vector("tokens", tokens, logits, torch.int64)
+    logp, entropy, _, _ = custom_ops.row_forward(logits, tokens, float(temperature))
     return logp, entropy
 
 
@@ -126,10 +114,10 @@ def sample(
         For a wrong shape, type, stride or device, and a temperature that is not above 0.
     """
     _check_logits(logits, temperature)
-    inputs.check_vector("streams", streams, logits, torch.int64)
-    inputs.check_vector("positions", positions, logits, torch.int64)
+    input_checks.check_vector("streams", streams, logits, torch.int64)
+    input_checks.check_vector("positions", positions, logits, torch.int64)
     signed = key - 2**64 if key >= 2**63 else key  # torch counts in signed 64 bits; the bits stay
-    tokens, logp = library.sample(logits.detach(), streams, positions, signed, float(temperature))
+    tokens, logp = custom_ops.sample(logits.detach(), streams, positions, signed, float(temperature))
     return tokens, logp
 
 
@@ -178,10 +166,10 @@ def policy_loss(
     TrainError
         For an unknown loss, gspo without sequences, and a wrong shape, type or device.
     """
-    inputs.check_loss(loss, sequence)
-    inputs.check_vector("logp", logp, logp, torch.float32)
+    input_checks.check_loss(loss, sequence)
+    input_checks.check_vector("logp", logp, logp, torch.float32)
     _check_tokens(logp, sequence, old_logp=old_logp, advantage=advantage, weight=weight)
-    value, _, *stats = library.policy_loss(
+    value, _, *stats = custom_ops.policy_loss(
         logp, old_logp, advantage, weight, sequence, loss, float(clip_low), float(clip_high)
     )
     return value, LossStats(*stats)
@@ -233,18 +221,18 @@ def policy_head(
     TrainError
         As in ``token_logprobs`` and ``policy_loss``.
     """
-    inputs.check_loss(loss, sequence)
-    inputs.check_head_dtype(head_dtype)
-    inputs.check_temperature(temperature)
-    inputs.check_matrix("hidden", hidden, "(N, D)")
-    inputs.check_matrix("weight", weight, "(V, D)")
-    inputs.check_same_width(hidden, weight)
-    inputs.check_width("the head", len(weight))
-    inputs.check_vector("tokens", tokens, hidden, torch.int64)
+    input_checks.check_loss(loss, sequence)
+    input_checks.check_head_dtype(head_dtype)
+    input_checks.check_temperature(temperature)
+    input_checks.check_matrix("hidden", hidden, "(N, D)")
+    input_checks.check_matrix("weight", weight, "(V, D)")
+    input_checks.check_same_width(hidden, weight)
+    input_checks.check_width("the head", len(weight))
+    input_checks.check_vector("tokens", tokens, hidden, torch.int64)
     _check_tokens(hidden, sequence, old_logp=old_logp, advantage=advantage, token_weight=token_weight)
-    inputs.check_chunk(chunk_bytes)
+    input_checks.check_chunk(chunk_bytes)
     gradients = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-    value, logp, entropy, *stats, _, _ = library.policy_head(
+    value, logp, entropy, *stats, _, _ = custom_ops.policy_head(
         hidden,
         weight,
         tokens,
@@ -264,13 +252,13 @@ def policy_head(
 
 
 def _check_logits(logits: Tensor, temperature: float) -> None:
-    inputs.check_temperature(temperature)
-    inputs.check_matrix("logits", logits, "(N, V)")
-    inputs.check_width("logits", logits.shape[1])
+    input_checks.check_temperature(temperature)
+    input_checks.check_matrix("logits", logits, "(N, V)")
+    input_checks.check_width("logits", logits.shape[1])
 
 
 def _check_tokens(like: Tensor, sequence: Tensor | None, **floats: Tensor) -> None:
     for name, x in floats.items():
-        inputs.check_vector(name, x, like, torch.float32)
+        input_checks.check_vector(name, x, like, torch.float32)
     if sequence is not None:
-        inputs.check_vector("sequence", sequence, like, torch.int64)
+        input_checks.check_vector("sequence", sequence, like, torch.int64)

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.kernels import products
-from rlscaling.trainer.kernels.results import Backend, HeadResult, Rows
-from rlscaling.trainer.losses import Clip
+from rlscaling.trainer.algorithm.losses import Clip
+from rlscaling.trainer.kernels import matmul
+from rlscaling.trainer.kernels.types import Backend, HeadResult, Rows
 
 CHUNK_BYTES = 64 * 2**20
 """Logits that are held at once."""
@@ -49,9 +49,9 @@ class _Head:
     def __init__(self, hidden: Tensor, weight: Tensor, objective: Objective) -> None:
         self.n = len(hidden)
         self.rows = max(1, objective.chunk_bytes // (4 * len(weight)))
-        self._hidden, self._weight = products.factors(hidden, weight, objective.head_dtype)
+        self._hidden, self._weight = matmul.factors(hidden, weight, objective.head_dtype)
         kind = torch.bfloat16 if objective.head_dtype == "bf16" else torch.float32
-        self._buffer = products.empty_rows(min(self.rows, self.n), len(weight), kind, hidden.device)
+        self._buffer = matmul.empty_rows(min(self.rows, self.n), len(weight), kind, hidden.device)
 
     def chunks(self) -> Iterator[slice]:
         return (slice(start, min(start + self.rows, self.n)) for start in range(0, self.n, self.rows))
@@ -59,7 +59,7 @@ class _Head:
     def logits(self, part: slice) -> Tensor:
         out = self._buffer[: part.stop - part.start]
         if out.dtype == torch.float32:
-            return products.product(self._hidden[part], self._weight.T, out)
+            return matmul.product(self._hidden[part], self._weight.T, out)
         return torch.mm(self._hidden[part], self._weight.T, out=out)
 
     def start_gradients(self, hidden: Tensor) -> None:
@@ -69,8 +69,8 @@ class _Head:
     def add_gradients(self, part: slice, slope: Tensor) -> None:
         """Add what the gradient of the logits gives: the two products, in the precision of the factors."""
         slope = slope.to(self._weight.dtype)
-        self.d_hidden[part] = products.product(slope, self._weight)
-        products.add_product(self.d_weight, slope.T, self._hidden[part])
+        self.d_hidden[part] = matmul.product(slope, self._weight)
+        matmul.add_product(self.d_weight, slope.T, self._hidden[part])
 
 
 def policy_head(

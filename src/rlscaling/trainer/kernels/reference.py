@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.kernels.results import LossTerms, Rows
-from rlscaling.trainer.losses import LOSSES, Clip
+from rlscaling.trainer.algorithm.losses import LOSSES, Clip
+from rlscaling.trainer.kernels.types import LossTerms, Rows
 from rlscaling.trainer.rng import gumbel
 
 

@@ -1,0 +1,213 @@
+"""A table of fits, one row a run: its columns, the row of an answer, and the table as Arrow holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlscaling.batch.analysis import Answer, Progress, Refusal, Request, answer
+from rlscaling.batch.sources import Run
+from rlscaling.curves.sigmoid import PARAMETER_NAMES
+from rlscaling.fitting.budgets import DEFAULT_COMPUTE
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.serialization import finite, plain
+from rlscaling.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Row = dict[str, Any]
+METADATA_KEY = "rlscaling-fits"
+IN_FORECAST = ("", "_low", "_high", "_new_run_low", "_new_run_high", "_supported")
+
+
+def budgets_of(request: Request) -> tuple[float, ...]:
+    """Return the budgets that have columns; none where no forecast was asked for."""
+    if request.budgets is None:
+        return ()
+    return request.budgets or (DEFAULT_COMPUTE,)
+
+
+def budget_name(budget: float) -> str:
+    """Return the column of a budget: ``R_100000``."""
+    return f"R_{int(budget) if float(budget).is_integer() else repr(float(budget))}"
+
+
+def columns_of(request: Request) -> dict[str, str]:
+    """Return the columns of the table, each with what it holds: a key of ``arrow_schema``'s types."""
+    columns = {"run": "text", "verdict": "text", "reason": "text"}
+    for name in PARAMETER_NAMES:
+        columns |= {name: "number", f"{name}_low": "number", f"{name}_high": "number", f"{name}_se": "number"}
+    columns |= {"A_new_run_low": "number", "A_new_run_high": "number", "R0_source": "text"}
+    for budget in budgets_of(request):
+        at = budget_name(budget)
+        columns |= {at + part: "flag" if part == "_supported" else "number" for part in IN_FORECAST}
+    columns |= {"n_points": "count", "compute_first": "number", "compute_last": "number", "compute_unit": "text"}
+    columns |= {"min_compute": "number", "max_compute": "number", "ssr": "number"}
+    columns |= {"at_bound": "texts", "notes": "texts", "error": "text"}
+    return columns | {"version": "text", "seed": "seed", "options": "text", "input": "text"}
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """Return everything that the numbers of a run depend on, besides the run, the seed and the version."""
+    return {name: value for name, value in plain(asdict(request)).items() if name not in ("seed", "n_jobs")}
+
+
+def hash_of(value: Any) -> str:
+    """Return 16 hexadecimal digits that stand for a JSON-ready value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def input_hash(run: Run) -> str:
+    """Return 16 hexadecimal digits that stand for the data of a run, to the last bit."""
+    if run.source is None:
+        return hash_of(run.error)
+    if isinstance(run.source, SigmoidFit):
+        return hash_of(run.source.to_dict())
+    trace = run.source
+    digest = hashlib.sha256(json.dumps([trace.compute_unit, trace.scale, *trace.notes]).encode())
+    for name, values in (("compute", trace.compute), ("pass_rate", trace.pass_rate), *sorted(trace.columns.items())):
+        numbers = values.dtype.kind in "fiub"
+        digest.update(name.encode() + (np.ascontiguousarray(values).tobytes() if numbers else repr(values).encode()))
+    digest.update(json.dumps(plain(trace.metadata.get("first_epoch_end"))).encode())
+    return digest.hexdigest()[:16]
+
+
+def row_of(given: Answer | Refusal, request: Request, options: str, source: str) -> Row:
+    """Return the row of an answer; of a refused run the name and the reason are known."""
+    row: Row = dict.fromkeys(columns_of(request))
+    row |= {"run": given.name, "version": __version__, "seed": request.seed, "options": options, "input": source}
+    if isinstance(given, Refusal):
+        return row | {"error": given.error, "at_bound": [], "notes": []}
+    fit = given.fit
+    row |= {"verdict": str(fit.verdict), "reason": fit.reason, "R0_source": fit.R0_source, "n_points": fit.n_points}
+    row |= {name: finite(getattr(fit.params, name)) for name in PARAMETER_NAMES}
+    row |= {"compute_first": fit.compute_range[0], "compute_last": fit.compute_range[1]}
+    row |= {"compute_unit": fit.compute_unit, "min_compute": fit.options.min_compute}
+    row |= {"max_compute": finite(fit.options.max_compute), "ssr": finite(fit.ssr)}
+    row |= {"at_bound": list(fit.at_bound), "notes": list(given.notes)}
+    return plain(row | _intervals(given) | _forecast(given))  # type: ignore[no-any-return]
+
+
+def _intervals(given: Answer) -> Row:
+    if given.bootstrap is None:
+        return {}
+    boot, row = given.bootstrap, {}
+    for name in PARAMETER_NAMES:
+        row[f"{name}_low"], row[f"{name}_high"] = boot.confidence_interval[name]
+        row[f"{name}_se"] = boot.standard_error[name]
+    row["A_new_run_low"], row["A_new_run_high"] = boot.confidence_interval_new_run["A"]
+    return row
+
+
+def _forecast(given: Answer) -> Row:
+    row: Row = {}
+    for i, budget in enumerate(given.budgets):
+        at = budget_name(budget)
+        if given.forecast is None:  # too few points for intervals, as in the command's JSON
+            row |= {at: float(given.fit.predict(budget)), at + "_supported": False}
+            continue
+        of = given.forecast
+        ends = (*of.confidence_interval[i], *of.confidence_interval_new_run[i])
+        values = (float(of.pass_rate[i]), *map(float, ends), bool(of.supported[i]))
+        row |= {at + part: value for part, value in zip(IN_FORECAST, values, strict=True)}
+    return row
+
+
+def arrow_schema(columns: dict[str, str], metadata: dict[str, Any]) -> Any:
+    """Return the table's schema; what was asked stands in its metadata."""
+    import pyarrow as pa
+
+    types = {
+        "text": pa.string(), "texts": pa.list_(pa.string()), "number": pa.float64(), "count": pa.int64(),
+        "flag": pa.bool_(), "seed": pa.uint64(),
+    }  # fmt: skip
+    fields = [pa.field(name, types[kind]) for name, kind in columns.items()]
+    return pa.schema(fields, metadata={METADATA_KEY: json.dumps(metadata, sort_keys=True)})
+
+
+def verdict_counts(rows: Sequence[Row]) -> dict[str, int]:
+    """Return how many runs have each verdict, the most frequent first, ``refused`` last."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if row["error"] is None:
+            found[row["verdict"]] = found.get(row["verdict"], 0) + 1
+    ordered = dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    refused = sum(row["error"] is not None for row in rows)
+    return ordered | ({"refused": refused} if refused else {})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitTable:
+    """The fits of many runs, one row each.
+
+    Attributes
+    ----------
+    rows : tuple of dict
+        In the order of the runs: ``run``, ``verdict``, ``A``, ``A_low``, ``A_high`` ... (docs/scale.md has them all);
+        None where there is nothing to say.
+    columns : dict
+        Name of each column, and what it holds.
+    asked : dict
+        Version, seed, options and the hash of each run's data.
+    path : Path or None
+        The Parquet file.
+    """
+
+    rows: tuple[Row, ...]
+    columns: Mapping[str, str]
+    asked: Mapping[str, Any]
+    path: Path | None = None
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The runs that could not be answered, each with the reason."""
+        return {row["run"]: row["error"] for row in self.rows if row["error"] is not None}
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many runs have each verdict."""
+        return verdict_counts(self.rows)
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow Table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(list(self.rows), schema=arrow_schema(dict(self.columns), dict(self.asked)))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame, indexed by run."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame.set_index("run")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{n:,} {verdict}" for verdict, n in self.verdicts.items())
+        return f"{len(self):,} runs: {counts}" + (f"; {self.path}" if self.path is not None else "")
+
+    def __repr__(self) -> str:
+        return f"FitTable({self})"
+
+
+def row_of_run(run: Run, request: Request, on_progress: Progress | None, *, options: str) -> Row:
+    """Return the row of one run."""
+    return row_of(answer(run, request, on_progress), request, options, input_hash(run))
+
+
+def asked_of(runs: Sequence[Run], request: Request) -> dict[str, Any]:
+    """Return what a table is of: two with the same have the same rows."""
+    return {
+        "version": __version__,
+        "seed": request.seed,
+        "options": options_of(request),
+        "inputs": [[run.name, input_hash(run)] for run in runs],
+    }

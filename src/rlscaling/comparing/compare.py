@@ -1,0 +1,182 @@
+"""`compare`, and `Comparison(ComparedRecipes, Document)`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.arrays import Array
+from rlscaling.comparing.compared_recipes import ComparedRecipes
+from rlscaling.comparing.inputs import Cohort, R0_notes, check_fixed_R0, cohort
+from rlscaling.comparing.joint_fit import Group, Progress, fit_group
+from rlscaling.comparing.recipe_estimate import make_rivals, scale_of
+from rlscaling.comparing.tables import comparison_html, comparison_json, comparison_text, pair_frame, recipe_frame
+from rlscaling.errors import FitError
+from rlscaling.fitting.budgets import check_budgets
+from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, spread_of
+from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Comparison(ComparedRecipes):
+    """Recipes compared on the same draws; its attributes are those of `ComparedRecipes`."""
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a recipe: verdict, pass rate and P(best) at the first budget, parameters at the common R0."""
+        return recipe_frame(self)
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """One row a pair: differences, probabilities and verdicts on the pass rate at the first budget and on A."""
+        return pair_frame(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON-ready values (without the draws)."""
+        return comparison_json(self)
+
+    def __str__(self) -> str:
+        return comparison_text(self)
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.leader} best at {self.at[0]:g} with probability {self.best[self.leader]:.3g})"
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
+
+
+def compare(
+    fits: Mapping[str, SigmoidFit | Sequence[SigmoidFit]],
+    *,
+    margin: float = 0.02,
+    at: ArrayLike | None = None,
+    shared_R0: bool = True,
+    rng: RngLike = None,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    seed_sd: float = SEED_SD,
+    device_factors: Mapping[str, float] | None = None,
+    on_progress: Progress | None = None,
+) -> Comparison:
+    """Compare recipes: which to bet on at a budget, whose ceiling is higher, and how sure that is.
+
+    Parameters
+    ----------
+    fits : mapping of str to SigmoidFit or sequence of SigmoidFit
+        By recipe; several fits are seeds of one recipe.
+    margin : float
+        Ceilings closer than this are equal [ScaleRL, 2.1]. For unbounded scores a share of their range.
+    at : float or array-like, optional
+        Budgets, the one that decides first. Default 100,000 GPU-hours; other units have no default.
+    shared_R0 : bool
+        Refit all runs with one R0: they start from the same model. False where they do not; then ``B`` and ``C_mid``
+        cannot be compared.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same numbers, in whatever order the recipes are given.
+    n_resamples : int
+        Draws.
+    confidence_level : float
+        Of the intervals; one less it is the family-wise error of the verdicts.
+    seed_sd : float
+        Spread of ``A`` between seeds of one recipe where none has several. For unbounded scores a share of their range.
+    device_factors : mapping of str to float, optional
+        Price or speed of an hour on each device, by the name in the runs' headers; compute is multiplied by it.
+    on_progress : callable, optional
+        Called with (fits done, fits in all).
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    FitError
+        For runs that cannot be compared: other units or devices, no common compute, a run given twice, too few points.
+
+    Warns
+    -----
+    RLScalingWarning
+        Where runs may differ in a way that the numbers do not show: number of devices, base model.
+
+    Notes
+    -----
+    A recipe with two seeds or more is judged by its seeds: their mean, with the spread between seeds, which is
+    estimated from all recipes that have several. A recipe with one is judged by that run; probabilities for new runs
+    stand beside. A ceiling that is not identified is never called higher or lower.
+
+    Examples
+    --------
+    >>> from rlscaling import compare, datasets, fit_trace
+    >>> demo = datasets.load_demo()
+    >>> comparison = compare({name: fit_trace(demo[name]) for name in ("scalerl", "batch-2048")}, rng=0)
+    >>> comparison.leader, str(comparison.verdict("scalerl", "batch-2048"))
+    ('batch-2048', 'lower')
+    """
+    runs = cohort(fits, device_factors=device_factors)
+    first = next(iter(runs.recipes.values()))[0]
+    budgets = tuple(check_budgets(first, at, option="at= (--at)").tolist())
+    return compare_cohort(
+        runs, budgets, margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
+        confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
+    )  # fmt: skip
+
+
+def compare_cohort(
+    runs: Cohort, budgets: tuple[float, ...], *, margin: float, shared_R0: bool, rng: RngLike, n_resamples: int,
+    confidence_level: float, seed_sd: float, on_progress: Progress | None,
+) -> Comparison:  # fmt: skip
+    """Compare recipes that passed `cohort`: as `compare`."""
+    level = check_level(confidence_level)
+    _check_numbers(margin, n_resamples)
+    check_seed_sd(seed_sd)
+    models = tuple(model_of(fit) for recipe in runs.recipes.values() for fit in recipe)
+    entropy = entropy_of(rng)
+    group = Group(models, _keys(runs), n_resamples, entropy)
+    if shared_R0:
+        check_fixed_R0(runs)
+    has_curve = np.array([fit.verdict.has_curve for recipe in runs.recipes.values() for fit in recipe])
+    fitted = fit_group(group, shared_R0=shared_R0, has_curve=has_curve, on_progress=on_progress)
+    scale = scale_of(models)
+    spread = _spread(runs, fitted.params, fitted.draws)
+    keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
+    streams = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]
+    rivals = make_rivals(
+        runs.recipes, fitted.params, fitted.draws, scale, seed_sd if spread is None else spread, streams
+    )
+    notes = [*runs.notes, *R0_notes(runs, fitted.R0, fitted.R0_free, fitted.R0_error, scale)]
+    return Comparison(
+        tuple(rivals), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,
+        runs.common_compute, level, seed_sd, entropy, tuple(notes),
+    )  # fmt: skip
+
+
+def _check_numbers(margin: float, n_resamples: int) -> None:
+    if isinstance(margin, bool) or not isinstance(margin, int | float | np.number) or not 0 < margin < np.inf:
+        raise FitError(f"margin={margin!r} is not a positive number; 0.02 is the paper's")
+    if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 100:
+        raise FitError(f"n_resamples={n_resamples!r} must be a whole number of 100 or more; 1000 is usual")
+
+
+def _keys(runs: Cohort) -> tuple[tuple[int, ...], ...]:
+    """Return what seeds the random numbers of each run: its recipe's name and its place among the seeds."""
+    return tuple((zlib.crc32(name.encode()), j) for name, seeds in runs.recipes.items() for j in range(len(seeds)))
+
+
+def _spread(runs: Cohort, params: Array, draws: Array) -> SeedSpread | None:
+    """Return the spread between seeds at the R0 of the comparison, or None where no recipe has two that tell it."""
+    known = comparable_seeds(runs.recipes)
+    if not known:
+        return None
+    first = dict(zip(runs.recipes, np.cumsum([0, *map(len, runs.recipes.values())]), strict=False))
+    rows = np.array([first[name] + j for name, index in known.items() for j in index])
+    names = tuple(runs.recipes[name][j].name or f"{name}-{j + 1}" for name, index in known.items() for j in index)
+    low, high = np.quantile(draws[rows][:, :, 0], [0.1587, 0.8413], axis=1)
+    return spread_of(known, names, params[rows][:, 0], 0.5 * (high - low))

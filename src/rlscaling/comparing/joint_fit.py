@@ -1,0 +1,241 @@
+"""Several runs at one R0, and with one ceiling: refits of many series, each with its own R0 and A held fixed.
+
+A series with a known R0 is brought to ``R0 = 0, A_max = 1`` by a shift and a scale, one with a known ceiling to
+``R0 = 0, A = 1``: so one call of the solver serves replicates that all hold different values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rlscaling.arrays import Array, Mask
+from rlscaling.curves.sigmoid import gain_share, log_compute, sigmoid
+from rlscaling.solver.fitted_model import N_STARTS, FittedModel
+from rlscaling.solver.resampling import REFIT_RTOL, data_sets
+from rlscaling.solver.variable_projection import solve
+
+POINT_RTOL = 1e-13
+LEAST_GAIN = 1e-6  # of a ceiling above R0 that a series is scaled by
+NEWTON_STEPS = 12
+Progress = Callable[[int, int], None]
+
+
+def refit_held(model: FittedModel, Y: Array, R0: Array | None, A: Array | None, *, point: bool = False) -> Array:
+    """Refit every row of ``Y`` with ``R0`` and ``A`` of that row held fixed; None leaves the parameter free.
+
+    Parameters
+    ----------
+    model : FittedModel
+        The run: its points, weights, constraints and anchor.
+    Y : array of shape (rows, n) or (rows, n + 1)
+        Series of this run; an anchor's column is used only where ``R0`` is free.
+    R0, A : array of shape (rows,) or None
+    point : bool
+        Follow several basins to full precision, as for the fit that counts.
+
+    Returns
+    -------
+    array of shape (rows, 4)
+        ``A, B, C_mid, R0``.
+    """
+    p = model.problem
+    if R0 is None and p.R0 is not None:
+        R0 = np.full(len(Y), p.R0)
+    if R0 is not None:
+        p = replace(p, compute=model.series.compute, weights=model.series.weights, R0=0.0)
+        Y = Y[:, : model.n]
+        A = np.full(len(Y), p.A) if A is None and p.A is not None else A
+    how = {"n_starts": N_STARTS, "rtol": POINT_RTOL} if point else {"rtol": REFIT_RTOL}
+    if R0 is None and A is None:
+        return solve(p, Y, **how).draws()  # type: ignore[arg-type]
+    shift = R0 if R0 is not None else A
+    assert shift is not None
+    if R0 is None:  # with A known the curve less A falls to 0: R0 is its only linear coefficient
+        p, unit = replace(p, A=0.0, R0_min=-np.inf, A_max=np.inf), np.ones(len(Y))
+    elif A is not None:
+        p, unit = replace(p, A=1.0, R0_min=0.0, A_max=1.0), _gain(A - R0, ordered=p.ordered)
+    else:
+        unit = _gain(p.A_max - R0, ordered=True) if p.ordered else np.ones(len(Y))
+        p = replace(p, A_max=1.0 if p.ordered else np.inf)
+    draws = solve(p, (Y - shift[:, None]) / unit[:, None], **how).draws()  # type: ignore[arg-type]
+    draws[:, [0, 3]] = draws[:, [0, 3]] * unit[:, None] + shift[:, None]
+    return draws
+
+
+def _gain(gain: Array, *, ordered: bool) -> Array:
+    """Return the gain to scale by: never 0, and never negative for pass rates."""
+    least = np.maximum(np.abs(gain), LEAST_GAIN)
+    return least if ordered else np.where(gain < 0, -least, least)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs whose replicates are drawn together: number b of every run belongs to the same draw.
+
+    ``names`` seed the runs' own random numbers, so that they do not depend on order or company. The anchors of a
+    group deviate from the curve together: it is the same base model in all of them.
+    """
+
+    models: tuple[FittedModel, ...]
+    names: tuple[tuple[int, ...], ...]
+    size: int
+    entropy: int
+
+    def series(self, i: int) -> Array:
+        """Return the replicate data sets of run ``i``, shape (size, rows); the same at every call."""
+        model = self.models[i]
+        rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(2, *self.names[i])))
+        Y, _ = data_sets(model, "ar1", rng, self.size)
+        if model.anchor is not None:
+            common = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(3,)))
+            z = common.standard_normal((self.size, 1))
+            Y[:, model.n :] = model.centre_curve[model.n :] + model.anchor.standard_error * z
+        return Y
+
+    def observed(self, i: int) -> Array:
+        """Return the data of run ``i``, the anchor last, shape (1, rows)."""
+        model = self.models[i]
+        return (model.series.y if model.anchor is None else np.append(model.series.y, model.anchor.value))[None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Every run of a group, fitted and resampled at the R0 they share (or each at its own).
+
+    Attributes
+    ----------
+    params : array of shape (runs, 4)
+        ``A, B, C_mid, R0``.
+    draws : array of shape (runs, size, 4)
+    R0, R0_draws : float and array of shape (size,), or None
+        The shared R0; None where each run has its own.
+    R0_free, R0_error : arrays of shape (runs,)
+        R0 of each run by itself, and its error.
+    """
+
+    params: Array
+    draws: Array
+    R0: float | None
+    R0_draws: Array | None
+    R0_free: Array
+    R0_error: Array
+
+
+def fit_group(group: Group, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> Fitted:
+    """Fit and resample every run; with ``shared_R0`` at one R0, which every draw estimates anew.
+
+    The shared R0 is the mean of the runs' own ones, weighted by their precision: the joint least-squares fit to
+    first order. A run whose R0 was fixed decides it; one that is flat, falling or a misfit (not ``has_curve``, shape
+    (runs,)) has no say, unless all are.
+    """
+    runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
+    params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if on_progress is not None:
+            on_progress(done, total)
+
+    for i, model in enumerate(group.models):
+        params[i] = model.params
+        draws[i] = solve(model.problem, group.series(i), rtol=REFIT_RTOL).draws()
+        count()
+    low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
+    error, R0_free = 0.5 * (high - low), params[:, 3].copy()
+    if not shared_R0:
+        return Fitted(params, draws, None, None, R0_free, error)
+    weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
+    weight /= weight.sum()
+    R0_draws = np.asarray(weight @ draws[:, :, 3])
+    R0 = float(weight @ R0_free)
+    for i, model in enumerate(group.models):
+        params[i] = refit_held(model, group.observed(i), np.array([R0]), None, point=True)[0]
+        draws[i] = refit_held(model, group.series(i), R0_draws, None)
+        count()
+    return Fitted(params, draws, R0, R0_draws, R0_free, error)
+
+
+def common_ceiling(
+    models: Sequence[FittedModel],
+    series: Callable[[int], Array],
+    R0: Array | None,
+    start: Array,
+    *,
+    point: bool = False,
+) -> tuple[Array, Array]:
+    """Fit several runs with one ceiling, row by row of their series.
+
+    The sum over runs of squared residuals over the long-run variance of their noise is minimised by Newton steps on
+    the ceiling: at each one every run is refitted with it held, and slope and curvature are those of the projected
+    problem.
+
+    Parameters
+    ----------
+    models : sequence of FittedModel
+    series : callable
+        Gives the series of run k, shape (rows, points of the run), whenever it is asked: a thousand runs need not be
+        held at once. Row b of all runs is fitted together.
+    R0 : array of shape (rows,) or None
+        The shared R0 of each row; None leaves it free in each run.
+    start : array of shape (rows,)
+        Where to start.
+
+    Returns
+    -------
+    A : array of shape (rows,)
+    params : array of shape (runs, rows, 4)
+    """
+    ordered, A_max = models[0].problem.ordered, models[0].problem.A_max
+    weights = [1.0 / max(model.noise.sd_long_run, 1e-12) ** 2 for model in models]
+    A = start.copy()
+    params = np.empty((len(models), len(A), 4))
+    todo = np.arange(len(A))
+    tolerance = 1e-12 if point else 1e-6
+    for _ in range(NEWTON_STEPS):
+        slope, curvature = np.zeros(len(todo)), np.zeros(len(todo))
+        for k, model in enumerate(models):
+            held, Y = None if R0 is None else R0[todo], series(k)[todo]
+            params[k, todo] = refit_held(model, Y, held, A[todo], point=point)
+            g, h = _slope(model, Y, params[k, todo], free_R0=R0 is None)
+            slope, curvature = slope + weights[k] * g, curvature + weights[k] * h
+        step = slope / np.maximum(curvature, 1e-300)
+        size = np.abs(A[todo] - params[0, todo, 3]) + LEAST_GAIN
+        moved = A[todo] + np.clip(step, -0.25 * size, 0.25 * size)
+        if ordered:
+            moved = np.minimum(moved, A_max)
+        going = np.abs(moved - A[todo]) > tolerance * size
+        A[todo[going]] = moved[going]  # a last refit has been made at what stands
+        todo = todo[going]
+        if not len(todo):
+            break
+    for k, model in enumerate(models) if len(todo) else ():
+        params[k, todo] = refit_held(model, series(k)[todo], None if R0 is None else R0[todo], A[todo], point=point)
+    return A, params
+
+
+def _slope(model: FittedModel, Y: Array, params: Array, *, free_R0: bool) -> tuple[Array, Array]:
+    """Return minus half the slope by A of each row's profiled sum of squares, and half its curvature.
+
+    The slope is ``s' W r`` at the optimum of the other parameters; the curvature is ``s' W s`` with the columns of
+    those parameters projected off.
+    """
+    p = model.problem
+    rows = slice(None) if free_R0 else slice(0, model.n)
+    C, w = p.compute[rows], p.weights[rows]
+    A, B, C_mid, R0 = (params[:, j : j + 1] for j in range(4))
+    s = gain_share(C[None, :], B, C_mid)
+    r = Y[:, rows] - sigmoid(C[None, :], A, B, C_mid, R0)
+    x = np.where(C > 0, log_compute(np.where(C > 0, C, 1.0)), 0.0)[None, :] - log_compute(C_mid)
+    t = s * (1.0 - s)
+    columns = [t, t * x] if p.B_bounds[0] < p.B_bounds[1] else [t]
+    J = np.stack([*columns, *([1.0 - s] if free_R0 and p.R0 is None else [])], axis=2)  # (rows, points, k)
+    J /= np.sqrt(np.maximum(np.einsum("rik,rik->rk", J, J), 1e-300))[:, None, :]
+    M = np.einsum("rik,i,ril->rkl", J, w, J) + 1e-12 * np.eye(J.shape[2])
+    v = np.einsum("rik,i,ri->rk", J, w, s)
+    inside = np.linalg.solve(M, v[:, :, None])[:, :, 0]
+    whole = np.einsum("i,ri,ri->r", w, s, s)
+    return np.einsum("i,ri,ri->r", w, s, r), np.maximum(whole - np.einsum("rk,rk->r", v, inside), 1e-9 * whole)

@@ -1,0 +1,310 @@
+"""Leave one out: a recipe against itself with one choice undone, as in the paper's Figure 7."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlscaling.arrays import Array
+from rlscaling.comparing.common_ceiling import CommonCeiling
+from rlscaling.comparing.compare import Comparison, compare_cohort
+from rlscaling.comparing.inputs import cohort
+from rlscaling.comparing.joint_fit import Progress
+from rlscaling.comparing.pairwise import PairVerdict
+from rlscaling.comparing.recipe_estimate import Of
+from rlscaling.curves.sigmoid import gain_share
+from rlscaling.errors import FitError
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.printing.document import Printed
+from rlscaling.printing.numbers import interval, number, plus_minus
+from rlscaling.serialization import finite
+from rlscaling.solver.intervals import robust_error
+from rlscaling.uncertainty.seed_spread import SEED_SD
+from rlscaling.validation import RngLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+CHANGES = {
+    "loo-plan": "prompt-level advantage normalisation",
+    "loo-lp": "length penalty",
+    "loo-batch": "zero-variance prompts kept",
+    "loo-8op": "PPO-off-policy-8",
+    "loo-fp32": "bf16 head",
+    "loo-savg": "sample average",
+    "loo-dapo": "DAPO loss",
+    "loo-npr": "no positive resampling",
+}
+"""What the trainer's leave-one-out recipes undo [ScaleRL, Fig. 15]."""
+
+
+def change_of(name: str) -> str:
+    """Return what a recipe of the trainer undoes, from its name or that of its run; empty for others.
+
+    Examples
+    --------
+    >>> change_of("loo-fp32"), change_of("runs/loo-fp32-s1"), change_of("mine")
+    ('bf16 head', 'bf16 head', '')
+    """
+    found = re.search(r"loo-[a-z0-9]+", name)
+    return CHANGES.get(found.group(), "") if found else ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeaveOneOut(Printed):
+    """A reference recipe against variants of it [ScaleRL, Fig. 7].
+
+    Attributes
+    ----------
+    comparison : Comparison
+        All recipes at one R0, each with its own ceiling.
+    reference : str
+    refit : CommonCeiling or None
+        The recipes whose ceiling is not known to differ from the reference's, refitted with one; None when the
+        reference stands alone.
+    """
+
+    comparison: Comparison
+    reference: str
+    refit: CommonCeiling | None
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """All recipes but the reference."""
+        return tuple(name for name in self.comparison.names if name != self.reference)
+
+    def verdict(self, name: str, *, on: str = "B") -> PairVerdict:
+        """Return how a variant stands to the reference, on ``"A"`` or on ``"B"`` with the common ceiling."""
+        if on == "A":
+            return self.comparison.verdict(name, self.reference)
+        if self.refit is None or name not in self.refit.names:
+            return PairVerdict.UNDECIDED
+        return self.refit.verdict(name, self.reference)
+
+    def linearized(self, name: str) -> tuple[Array, Array, Array]:
+        """Return ``(compute, F, weight)`` of a recipe's evaluations, with the common ceiling and R0.
+
+        ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` is ``C**B`` on the curve. The weight is the inverse variance of
+        log F for equal noise of R. Evaluations outside (R0, A) have no F and are left out.
+        """
+        C, log_F, weight = self._linearized(name)
+        with np.errstate(over="ignore"):  # FLOPs to the power of B may leave the range of numbers
+            return C, np.exp(log_F), weight
+
+    def _linearized(self, name: str) -> tuple[Array, Array, Array]:
+        """Return the same with the logarithm of F; nothing for a recipe whose runs are no sigmoid."""
+        A, B, C_mid, R0 = self._curve(name)
+        rival = self.comparison.rival(name)
+        C, R = (
+            np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in rival.fits])
+            for what in ("compute", "pass_rate")
+        )
+        if not rival.verdict.has_curve or A == R0:
+            return C[:0], R[:0], R[:0]
+        share = (R - R0) / (A - R0)
+        inside = (share > 0) & (share < 1) & (C > 0)
+        C, share = C[inside], share[inside]
+        s = gain_share(C, B, C_mid)
+        return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), (s * (1.0 - s)) ** 2
+
+    def _curve(self, name: str) -> tuple[float, float, float, float]:
+        summary = self.comparison.rival(name).summary
+        if self.refit is None or name not in self.refit.names:
+            return summary["A"], summary["B"], summary["C_mid"], summary["R0"]
+        k = self.refit.names.index(name)
+        return self.refit.A, float(self.refit.B[k]), float(self.refit.C_mid[k]), summary["R0"]
+
+    @cached_property
+    def slopes(self) -> dict[str, float]:
+        """Slope of log F against log C by recipe, weighted; equal to ``B`` where the curve holds."""
+        found = {}
+        for name in self.comparison.names:
+            C, y, weight = self._linearized(name)
+            if len(C) < 2 or not weight.max() > 0:
+                found[name] = float("nan")
+                continue
+            x = np.log(C)
+            mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
+            found[name] = float((weight * (x - mean_x)) @ (y - mean_y) / ((weight * (x - mean_x)) @ (x - mean_x)))
+        return found
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a recipe, the reference first: ``C_mid, B, A`` as in the paper's Figure 7, verdicts, slope."""
+        import pandas as pd
+
+        rows = [self.record(name) for name in self._order]
+        return pd.DataFrame(rows).set_index("recipe")
+
+    @property
+    def _order(self) -> list[str]:
+        by_B = sorted(self.variants, key=lambda name: -self._curve(name)[1])
+        return [self.reference, *by_B]
+
+    def record(self, name: str) -> dict[str, Any]:
+        """Return the row of a recipe in the table."""
+        rival, (_, B, C_mid, _) = self.comparison.rival(name), self._curve(name)
+        common = self.refit is not None and name in self.refit.names
+        low, high = self._B_interval(name)
+        own = name == self.reference
+        return {
+            "recipe": name,
+            "change": change_of(name),
+            "seeds": rival.n_seeds,
+            "verdict": str(rival.verdict),
+            "A": rival.summary["A"],
+            "A_vs_reference": "" if own else str(self.verdict(name, on="A")),
+            "B": B,
+            "B_low": low,
+            "B_high": high,
+            "B_vs_reference": "" if own else str(self.verdict(name)),
+            "common_ceiling": common,
+            "C_mid": C_mid,
+            "slope": self.slopes[name],
+        }
+
+    def _B_interval(self, name: str) -> tuple[float, float]:
+        if self.refit is not None and name in self.refit.names:
+            low, high = self.refit.B_interval[self.refit.names.index(name)]
+            return float(low), float(high)
+        return self.comparison.interval(self.comparison.rival(name).exponents())
+
+    def rows(self) -> list[list[str]]:
+        """Return the printed table, the reference first."""
+        rows = []
+        for name in self._order:
+            r, rival = self.record(name), self.comparison.rival(name)
+            A_error, B_error = robust_error(rival.ceilings(Of.RECIPE)), 0.25 * (r["B_high"] - r["B_low"])
+            A = plus_minus(r["A"], A_error) if rival.known else "not identified"
+            if not rival.verdict.has_curve:
+                rows.append([name, r["change"], r["verdict"], "", "", "", "", "", ""])
+                continue
+            B = plus_minus(r["B"], B_error) + ("" if r["common_ceiling"] else " (own A)")
+            rows.append(
+                [name, r["change"], A, r["A_vs_reference"], B, interval(r["B_low"], r["B_high"]), r["B_vs_reference"],
+                 number(r["C_mid"]), number(r["slope"], 2)]
+            )  # fmt: skip
+        return rows
+
+    @property
+    def headline(self) -> str:
+        """What the variants lose or gain against the reference, in a sentence."""
+        parts = []
+        for on in ("A", "B"):
+            for verdict in (PairVerdict.LOWER, PairVerdict.HIGHER):
+                names = [name for name in self.variants if self.verdict(name, on=on) is verdict]
+                if names:
+                    parts.append(f"{verdict} {on}: {', '.join(names)}")
+        decided = {name for name in self.variants for on in ("A", "B") if self.verdict(name, on=on) in _DECIDED}
+        rest = [name for name in self.variants if name not in decided]
+        parts += [f"no difference shown: {', '.join(rest)}"] if rest else []
+        return f"against {self.reference}: {'; '.join(parts)}"
+
+    def foot(self) -> list[str]:
+        """Return what stands below the table: the common ceiling, R0, notes."""
+        lines = [] if self.refit is None else [self.refit.sentence()]
+        apart = [name for name in self.variants if self.refit is None or name not in self.refit.names]
+        if apart:
+            lines.append(f"not part of it, their A differs or their curve is no sigmoid: {', '.join(apart)}")
+        R0 = self.comparison.R0
+        lines.append(f"R0 = {number(R0, 3)}, shared" if R0 is not None else "each run has its own R0")
+        return lines + [f"note: {note}" for note in self.comparison.notes]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as JSON-ready values."""
+        records = [self.record(name) for name in self._order]
+        rows = [{k: finite(v) if isinstance(v, float) else v for k, v in record.items()} for record in records]
+        return {
+            "verdict": self.headline,
+            "reference": self.reference,
+            "recipes": rows,
+            "common_ceiling": None if self.refit is None else self.refit.to_dict(),
+            "R0": self.comparison.R0,
+            "confidence_level": self.comparison.confidence_level,
+            "compute_unit": self.comparison.compute_unit,
+            "seed": self.comparison.seed,
+            "notes": list(self.comparison.notes),
+        }
+
+    @property
+    def header(self) -> list[str]:
+        """Columns of the printed table."""
+        return ["", "change", "A", "vs. reference", "B", f"{100 * self.comparison.confidence_level:g} %",
+                "vs. reference", "C_mid", "slope"]  # fmt: skip
+
+
+_DECIDED = (PairVerdict.LOWER, PairVerdict.HIGHER)
+
+
+def leave_one_out(
+    fits: Mapping[str, SigmoidFit | Sequence[SigmoidFit]],
+    *,
+    reference: str = "scalerl",
+    margin: float = 0.02,
+    shared_R0: bool = True,
+    rng: RngLike = None,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    seed_sd: float = SEED_SD,
+    device_factors: Mapping[str, float] | None = None,
+    on_progress: Progress | None = None,
+) -> LeaveOneOut:
+    """Compare variants of a recipe with it: ceilings first, then exponents with one common ceiling.
+
+    Parameters
+    ----------
+    fits : mapping of str to SigmoidFit or sequence of SigmoidFit
+        By recipe; several fits are seeds of one recipe. Names of the trainer (``loo-fp32``) are explained.
+    reference : str
+        The recipe that the others are variants of.
+    margin, shared_R0, rng, n_resamples, confidence_level, seed_sd, device_factors, on_progress
+        As in `compare`.
+
+    Returns
+    -------
+    LeaveOneOut
+
+    Raises
+    ------
+    FitError
+        When the reference is not there, and as in `compare`.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace, leave_one_out
+    >>> truth = datasets.table1()
+    >>> C = range(0, 16001, 400)
+    >>> loo = leave_one_out(
+    ...     {
+    ...         "scalerl": fit_trace(datasets.simulate(truth["scalerl"], compute=C, rng=1)),
+    ...         "loo-savg": fit_trace(datasets.simulate(truth["batch-512"], compute=C, rng=2)),
+    ...     },
+    ...     rng=0,
+    ... )
+    >>> loo.table.loc["loo-savg", "change"], loo.refit.names
+    ('sample average', ('scalerl', 'loo-savg'))
+    """
+    runs = cohort(fits, device_factors=device_factors, caller="leave_one_out")
+    if reference not in runs.recipes:
+        raise FitError(
+            f"the reference {reference!r} is not among the recipes ({', '.join(runs.recipes)}); name one of them with "
+            "reference= (--reference)"
+        )
+    comparison = compare_cohort(
+        runs, (runs.common_compute[1],), margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
+        confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
+    )  # fmt: skip
+    alike = [
+        name
+        for name in comparison.names
+        if comparison.rival(name).verdict.has_curve
+        and (name == reference or comparison.verdict(name, reference) not in _DECIDED)
+    ]
+    refit = comparison.with_common_ceiling(*alike) if len(alike) > 1 and reference in alike else None
+    return LeaveOneOut(comparison, reference, refit)

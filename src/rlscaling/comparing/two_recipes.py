@@ -1,0 +1,165 @@
+"""Two recipes side by side: who is higher where, by how much, and at what compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlscaling.arrays import Array
+from rlscaling.comparing.crossover import FARTHEST, Crossover, Multiplier, find_crossover
+from rlscaling.comparing.pairwise import PairVerdict
+from rlscaling.comparing.recipe_estimate import Of, Rival
+from rlscaling.printing.numbers import interval, number, unit_text
+from rlscaling.serialization import finite
+from rlscaling.solver.intervals import probability_above
+
+SHARES = (0.5, 0.9)  # of the gain: C_mid and C90
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """``x`` minus ``y`` of a quantity: estimate, interval, and the probability that ``x`` is greater."""
+
+    value: float
+    low: float
+    high: float
+    p_greater: float
+    p_greater_new_run: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as JSON-ready values."""
+        return {
+            "difference": finite(self.value),
+            "ci": [finite(self.low), finite(self.high)],
+            "probability": self.p_greater,
+            "probability_new_run": self.p_greater_new_run,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Match:
+    """Everything a comparison says about two recipes.
+
+    Attributes
+    ----------
+    pass_rate : dict of float to Difference
+        By budget: what holds without a common ceiling.
+    share_ratio : dict of float to (ratio, low, high)
+        Compute of ``y`` over that of ``x`` to a share of the gain: above 1, ``x`` needs less.
+    A : Difference
+    p_within : float
+        Probability that the ceilings differ by less than the margin.
+    verdict_A, verdict_R : PairVerdict
+        On the ceiling, and on the pass rate at the first budget; family-wise over all pairs.
+    multiplier : Multiplier
+    crossover : Crossover
+    """
+
+    x: str
+    y: str
+    pass_rate: dict[float, Difference]
+    share_ratio: dict[float, tuple[float, float, float]]
+    A: Difference
+    p_within: float
+    verdict_A: PairVerdict
+    verdict_R: PairVerdict
+    multiplier: Multiplier
+    crossover: Crossover
+
+    def __str__(self) -> str:
+        lines, unit = [], unit_text(self.crossover.compute_unit)
+        for budget, R in self.pass_rate.items():
+            lines.append(
+                f"at {number(budget)} {unit} {self.x} beats {self.y} with probability {R.p_greater:.2f} "
+                f"({R.p_greater_new_run:.2f} for new runs): difference {interval(R.low, R.high)}"
+            )
+        lines[0] = f"{self.verdict_R}: {lines[0]}"
+        lines.append(
+            f"A of {self.x} against {self.y}: {self.verdict_A} (difference {interval(self.A.low, self.A.high)}, within "
+            f"the margin with probability {self.p_within:.2f})"
+        )
+        return "\n".join([*lines, str(self.multiplier), str(self.crossover)])
+
+    def __repr__(self) -> str:
+        return f"Match({self.x}, {self.y}: {self.verdict_R} at the budget, A {self.verdict_A})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the match as JSON-ready values."""
+        return {
+            "x": self.x,
+            "y": self.y,
+            "verdict": str(self.verdict_A),
+            "verdict_at": str(self.verdict_R),
+            "at": [{"compute": budget, **found.to_dict()} for budget, found in self.pass_rate.items()],
+            "A": self.A.to_dict() | {"probability_within_margin": self.p_within},
+            "compute_to_share": [
+                {"share": share, "ratio": finite(r), "ci": [finite(low), finite(high)]}
+                for share, (r, low, high) in self.share_ratio.items()
+            ],
+            "multiplier": self.multiplier.to_dict(),
+            "crossover": self.crossover.to_dict(),
+        }
+
+
+def difference_of(value: float, draws: Array, new_run: Array, tail: float) -> Difference:
+    """Return a difference from its draws."""
+    low, high = np.quantile(draws, [tail, 1.0 - tail])
+    return Difference(value, float(low), float(high), *(float(probability_above(d)) for d in (draws, new_run)))
+
+
+def match(
+    x: Rival, y: Rival, budgets: tuple[float, ...], margin: float, confidence_level: float,
+    verdicts: tuple[PairVerdict, PairVerdict],
+) -> Match:  # fmt: skip
+    """Compare two recipes in every respect; ``verdicts`` are those on A and on the first budget."""
+    tail, unit = 0.5 * (1.0 - confidence_level), x.fits[0].compute_unit
+    at = np.array([budgets])
+    point = (x.predict(at) - y.predict(at))[0]
+    drawn, new = (x.curves(at, of) - y.curves(at, of) for of in (Of.RECIPE, Of.NEW_RUN))
+    by_budget = {
+        budget: difference_of(float(point[i]), drawn[:, i], new[:, i], tail) for i, budget in enumerate(budgets)
+    }
+    dA, dA_new = (x.ceilings(of) - y.ceilings(of) for of in (Of.RECIPE, Of.NEW_RUN))
+    ratios = {}
+    for share in SHARES:
+        (a, a_draws), (b, b_draws) = x.share_compute(share), y.share_compute(share)
+        low, high = np.quantile(b_draws / a_draws, [tail, 1.0 - tail])
+        ratios[share] = (b / a, float(low), float(high))
+    return Match(
+        x.name, y.name, by_budget, ratios,
+        difference_of(x.summary["A"] - y.summary["A"], dA, dA_new, tail), float((np.abs(dA) < margin).mean()),
+        *verdicts, multiplier(x, y, None, confidence_level), crossover(x, y, budgets, confidence_level, unit),
+    )  # fmt: skip
+
+
+def crossover(x: Rival, y: Rival, budgets: tuple[float, ...], confidence_level: float, unit: str) -> Crossover:
+    """Return where the curves of two recipes cross, from their first fitted evaluation to 1,000 times the data."""
+    low = min(fit.compute_range[0] for rival in (x, y) for fit in rival.fits)
+    if low <= 0:
+        low = min(float(fit.data.compute[fit.data.compute > 0][0]) for rival in (x, y) for fit in rival.fits)
+    high = max(FARTHEST * max(x.last_compute, y.last_compute), *budgets)
+
+    def fitted(compute: Array) -> Array:
+        return (x.predict(compute.ravel()) - y.predict(compute.ravel())).reshape(compute.shape)
+
+    def drawn(compute: Array) -> Array:
+        return x.curves(compute, Of.RECIPE) - y.curves(compute, Of.RECIPE)
+
+    return find_crossover((x.name, y.name), fitted, drawn, (low, high), confidence_level, unit)
+
+
+def multiplier(x: Rival, y: Rival, pass_rate: float | None, confidence_level: float) -> Multiplier:
+    """Return how many times the compute of ``x`` recipe ``y`` needs for a pass rate.
+
+    By default that which both have reached at the end of their common compute.
+    """
+    if pass_rate is None:
+        common = np.array([min(x.last_compute, y.last_compute)])
+        pass_rate = float(min(x.predict(common)[0], y.predict(common)[0]))
+    (a, a_draws), (b, b_draws) = x.compute_to_reach(pass_rate), y.compute_to_reach(pass_rate)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        draws = np.where(a_draws == b_draws, 1.0, b_draws / a_draws)  # both never, or both at once: no difference
+        value = 1.0 if a == b else float(np.divide(b, a))
+    return Multiplier(x.name, y.name, pass_rate, value, draws, confidence_level)

@@ -1,0 +1,185 @@
+"""Other functional forms, fitted for comparison: power law, exponential, log-linear, Gompertz, Richards.
+
+The paper's point is made with them: on the first half of a run the power law promises a ceiling of 1.0 where the
+sigmoid says 0.645 and the run ends at 0.645 [ScaleRL, A.4]. They carry no verdict and no forecast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.arrays import Array
+from rlscaling.curves.forms import FORMS, fit_form
+from rlscaling.curves.growth import GROWTH
+from rlscaling.errors import FitError
+from rlscaling.fitting.fit import fit_sigmoid
+from rlscaling.fitting.options import resolve_options
+from rlscaling.fitting.selection import select
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.traces.series import check_series
+
+
+@dataclass(frozen=True, eq=False)
+class CurveFit:
+    """A fit of another functional form, for comparison with the sigmoid.
+
+    Attributes
+    ----------
+    form : str
+        ``power-law``, ``exponential``, ``log-linear``, ``gompertz`` or ``richards``.
+    params : dict
+        Parameters by name.
+    """
+
+    form: str
+    params: Mapping[str, float]
+    ssr: float
+    residual: Array
+    n_points: int
+    compute_range: tuple[float, float]
+    compute_unit: str = "gpu-hours"
+    at_bound: tuple[str, ...] = ()
+
+    def predict(self, compute: ArrayLike) -> Array:
+        """Return the fitted pass rate at ``compute``."""
+        return np.asarray(FORMS[self.form](compute, **self.params))
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{k} = {v:.4g}" for k, v in self.params.items())
+        bound = f"; at its bound: {', '.join(self.at_bound)}" if self.at_bound else ""
+        return f"{self.form}: {values} ({self.n_points} points, SSR {self.ssr:.4g}{bound})"
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLawFit(CurveFit):
+    """``R = A - D / C**B``, the pre-training form: the sigmoid's limit for ``C >> C_mid`` [ScaleRL, A.4]."""
+
+    @property
+    def A(self) -> float:
+        """Asymptote."""
+        return self.params["A"]
+
+    @property
+    def B(self) -> float:
+        """Exponent."""
+        return self.params["B"]
+
+    @property
+    def D(self) -> float:
+        """Distance from the asymptote at C = 1 (inf where it leaves the range of numbers: see ``params["log_D"]``)."""
+        log_D = self.params["log_D"]
+        return math.exp(log_D) if log_D < 709.0 else math.inf
+
+
+def fit_power_law(
+    compute: ArrayLike,
+    pass_rate: ArrayLike,
+    *,
+    min_compute: float | None = None,
+    max_compute: float = math.inf,
+    compute_unit: str = "gpu-hours",
+    A_max: float = 1.0,
+) -> PowerLawFit:
+    """Fit ``A - D / C**B`` by least squares, with ``A <= A_max``.
+
+    Parameters
+    ----------
+    compute, pass_rate : array-like of shape (n,)
+        As in `fit_sigmoid`. Evaluations at compute 0 are left out: the form has no value there.
+    min_compute, max_compute, compute_unit
+        As in `fit_sigmoid`.
+    A_max : float
+        Upper bound of the asymptote; ``inf`` for none.
+
+    Returns
+    -------
+    PowerLawFit
+
+    Raises
+    ------
+    TraceError, FitError
+        As in `fit_sigmoid`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = np.arange(2000.0, 20000.0, 500.0)
+    >>> fit = fit_power_law(C, 0.6 - 3.0 / C**0.5)
+    >>> round(fit.A, 5), round(fit.B, 5), round(fit.D, 4)
+    (0.6, 0.5, 3.0)
+    """
+    fitted = fit_curve(
+        compute, pass_rate, form="power-law", min_compute=min_compute, max_compute=max_compute,
+        compute_unit=compute_unit, A_max=A_max,
+    )  # fmt: skip
+    assert isinstance(fitted, PowerLawFit)
+    return fitted
+
+
+def fit_curve(
+    compute: ArrayLike,
+    pass_rate: ArrayLike,
+    *,
+    form: str,
+    min_compute: float | None = None,
+    max_compute: float = math.inf,
+    compute_unit: str = "gpu-hours",
+    A_max: float = 1.0,
+    R0: float | None = None,
+) -> CurveFit | SigmoidFit:
+    """Fit a functional form by name.
+
+    Parameters
+    ----------
+    form : {"sigmoid", "power-law", "exponential", "log-linear", "gompertz", "richards"}
+        ``power-law``: ``A - D / C**B``. ``exponential``: ``A - (A - R0) exp(-C / tau)``. ``log-linear``:
+        ``intercept + slope log C``. ``gompertz``: ``R0 + (A - R0) exp(-(C_0 / C)**B)``. ``richards``:
+        ``R0 + (A - R0) / (1 + (C_0 / C)**B)**(1 / nu)``. ``sigmoid`` is `fit_sigmoid`.
+    compute, pass_rate, min_compute, max_compute, compute_unit, A_max
+        As in `fit_power_law`.
+    R0 : float, optional
+        Pass rate before RL, held fixed; None fits it. For ``gompertz``, ``richards`` and ``sigmoid``.
+
+    Returns
+    -------
+    CurveFit
+        `PowerLawFit` for the power law, `SigmoidFit` for the sigmoid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = np.arange(2000.0, 20000.0, 500.0)
+    >>> fit = fit_curve(C, 0.6 - 0.25 * np.exp(-C / 4000.0), form="exponential")
+    >>> round(fit.params["tau"], 2)
+    4000.0
+    """
+    shared = {
+        "min_compute": min_compute,
+        "max_compute": max_compute,
+        "compute_unit": compute_unit,
+        "A_max": A_max,
+    }
+    if form == "sigmoid":
+        return fit_sigmoid(compute, pass_rate, R0=R0, **shared)  # type: ignore[arg-type]
+    if form not in FORMS:
+        raise FitError(f"form={form!r} is unknown; choose one of sigmoid, {', '.join(FORMS)}")
+    if R0 is not None and form not in GROWTH:
+        raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {', '.join(GROWTH)}")
+    options = resolve_options({**shared, "R0": "free" if R0 is None else R0})
+    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    if form != "exponential":
+        C, y = C[C > 0], y[C > 0]
+    data, _ = select(C, y, None, options, {})
+    C, y = C[data.used], y[data.used]
+    params, at_bound = fit_form(form, C, y, A_max=options.A_max, R0=R0)
+    residual = y - FORMS[form](C, **params)
+    kind = PowerLawFit if form == "power-law" else CurveFit
+    return kind(
+        form=form, params=params, ssr=float(residual @ residual), residual=residual, n_points=len(C),
+        compute_range=(float(C[0]), float(C[-1])), compute_unit=compute_unit, at_bound=at_bound,
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""`FitData`: the series as given, what was used of it, and the least-squares problem made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlscaling.arrays import Array, Mask
+from rlscaling.fitting.options import FitOptions
+from rlscaling.solver.fitted_model import Anchor, Series
+from rlscaling.solver.problem import Problem
+
+R0_SE = 0.015  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
+R0_SE_OF_RANGE = 0.05  # the same for unbounded scores, as a share of their range
+
+
+def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor | None]:
+    """Return the solver's problem, the series and the anchor of selected data."""
+    used = data.used
+    C, y = data.compute[used], data.pass_rate[used]
+    w = np.ones(len(C)) if data.weights is None else data.weights[used] / np.mean(data.weights[used])
+    bounded = math.isfinite(options.A_max)
+    R0 = options.R0 if isinstance(options.R0, int | float) else None
+    anchor = None
+    default_se = R0_SE if bounded else R0_SE_OF_RANGE * _spread(data.pass_rate)
+    se = options.R0_se if options.R0_se is not None else default_se
+    if options.method == "paper-grid":
+        R0 = R0 if R0 is not None else float(data.pass_rate[data.anchor])
+    elif R0 is not None and options.R0_se is not None:
+        anchor, R0 = Anchor(0.0, float(R0), se), None
+    elif data.anchor is not None:
+        anchor = Anchor(float(data.compute[data.anchor]), float(data.pass_rate[data.anchor]), se, evaluated=True)
+    problem = Problem(
+        compute=C, weights=w, R0=R0, A=options.A, R0_min=0.0 if bounded else -math.inf, A_max=options.A_max,
+        B_bounds=(options.B, options.B) if options.B is not None else options.B_bounds,
+    )  # fmt: skip
+    position = C if data.step is None or np.any(np.diff(data.step[used]) <= 0) else data.step[used]
+    return problem, Series(C, y, w, position, _pick(data.se, used), _pick(data.n_rollouts, used)), anchor
+
+
+def _spread(scores: Array) -> float:
+    """Return the range of unbounded scores, or their size when they are all alike."""
+    return float(np.ptp(scores)) or float(np.abs(scores).max()) or 1.0
+
+
+def _pick(column: Array | None, used: Mask) -> Array | None:
+    return None if column is None else column[used]
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """The series a fit was given, whole, with what was used of it.
+
+    Attributes
+    ----------
+    compute, pass_rate : arrays of shape (n,)
+        All evaluations, left-out ones included.
+    used : boolean array of shape (n,)
+        Evaluations in the fit (the anchor for R0 is not one of them).
+    anchor : int or None
+        Index of the evaluation that anchors R0.
+    weights : array of shape (n,) or None
+        Relative inverse variances.
+    se, n_rollouts : arrays of shape (n,) or None
+        Standard error and number of rollouts of each evaluation, where the trace has them.
+    step : array of shape (n,) or None
+        Training step of each evaluation, where known.
+    notes : tuple of str
+        What was assumed or recovered while the data were read.
+    """
+
+    compute: Array
+    pass_rate: Array
+    used: Mask
+    anchor: int | None = None
+    weights: Array | None = None
+    se: Array | None = None
+    n_rollouts: Array | None = None
+    step: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.compute)
+
+
+def check_lengths(data: Mapping[str, Any], residual: Any) -> None:
+    """Raise ValueError when the saved arrays do not belong together."""
+    n = len(data["compute"])
+    for name in ("pass_rate", "used", "weights", "se", "n_rollouts", "step"):
+        if data[name] is not None and len(data[name]) != n:
+            raise ValueError(f"{name} has {len(data[name])} values for {n} evaluations")
+    if len(residual) != int(np.sum(data["used"])):
+        raise ValueError(f"residual has {len(residual)} values for {int(np.sum(data['used']))} fitted evaluations")

@@ -1,0 +1,135 @@
+"""Does the sigmoid describe the run? Tests for outliers, structure left in the residuals, and a collapse at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import chdtrc, ndtr, stdtr, stdtrit
+
+from rlscaling.arrays import Array
+from rlscaling.curves.sigmoid import sigmoid, sigmoid_jacobian
+from rlscaling.solver.fitted_model import FittedModel, Series, fit_model
+from rlscaling.solver.noise import whiten
+from rlscaling.solver.resampling import replicates
+
+OUTLIER_SD = 6.0
+MIN_DOF_FOR_OUTLIERS = 6
+MIN_POINTS_FOR_DROP = 14
+LOW_SD, DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 3.0, 5.0, 60, 1.4826
+SEED = 251013787
+
+
+def _whitened(model: FittedModel) -> tuple[Array, Array]:
+    """Return residuals of the fit, whitened at the mean correlation, and their leverages."""
+    root = np.sqrt(model.series.weights)
+    J = sigmoid_jacobian(model.series.compute, *model.params) * root[:, None]
+    J[:, 2] *= model.params[2]  # by log C_mid
+    size = np.sqrt(np.einsum("ij,ij->j", J, J))
+    J = J[:, size > 1e-6 * size.max()] / size[size > 1e-6 * size.max()]
+    rho = model.noise.rho_mean
+    z = whiten(model.residual * root, rho, model.ratio)
+    Q = np.linalg.qr(whiten(J, rho, model.ratio))[0]
+    return z, np.einsum("ij,ij->i", Q, Q)
+
+
+def outlier_points(model: FittedModel) -> list[int]:
+    """Return the points whose deletion residual is as improbable as 6 sd of a normal.
+
+    The residual of each point is compared with the noise of the others (externally studentised, whitened), so that
+    a single wild value cannot hide behind the variance it makes, and few degrees of freedom widen the limit.
+    """
+    z, leverage = _whitened(model)
+    dof = model.n - 5
+    total = float(z @ z)
+    tiny = 1e-20 * max(float(np.square(model.series.y).sum()), 1e-300)
+    if dof < MIN_DOF_FOR_OUTLIERS or total <= tiny:
+        return []
+    room = np.maximum(1.0 - leverage, 0.1)
+    others = np.maximum(total - z * z, 1e-12 * total) / dof
+    t = z / np.sqrt(others * room)
+    p_limit = 2.0 * ndtr(-OUTLIER_SD)
+    limit = -float(stdtrit(dof, 0.5 * p_limit))
+    wild = np.flatnonzero(np.abs(t) > limit)
+    # whitening smears a wild value over its successor: keep the larger of two neighbours
+    return [int(i) for i in wild if not (i - 1 in wild and abs(t[i - 1]) > abs(t[i]))]
+
+
+def residual_tests(model: FittedModel) -> tuple[float, float]:
+    """Return the p-values of Ljung-Box and of a runs test on the whitened residuals."""
+    z, _ = _whitened(model)
+    n = len(z)
+    lags = min(10, n // 5)
+    total = float(z @ z)
+    if lags < 1 or total <= 1e-20 * max(float(np.square(model.series.y).sum()), 1e-300):
+        return 1.0, 1.0
+    r = np.array([z[k:] @ z[:-k] for k in range(1, lags + 1)]) / total
+    q = n * (n + 2) * float(np.sum(r * r / (n - np.arange(1, lags + 1))))
+    positive = z > 0
+    n_up, n_down = int(positive.sum()), int((~positive).sum())
+    if min(n_up, n_down) == 0:
+        return float(chdtrc(lags, q)), 0.0
+    runs = 1 + int(np.count_nonzero(positive[1:] != positive[:-1]))
+    mean = 1.0 + 2.0 * n_up * n_down / n
+    variance = (mean - 1.0) * (mean - 2.0) / (n - 1)
+    p_runs = 2.0 * float(ndtr(-abs(runs - mean) / np.sqrt(max(variance, 1e-12))))
+    return float(chdtrc(lags, q)), p_runs
+
+
+@dataclass(frozen=True)
+class LateDrop:
+    """A fall at the end: its first point, how far it lies below the curve of the part before, and the p-value."""
+
+    start: int
+    drop: float
+    p: float
+
+
+def late_drop(model: FittedModel) -> LateDrop | None:
+    """Look for a collapse in the last quarter: evaluations far below what the part before them predicts.
+
+    Where the end lies below its neighbours by far more than successive evaluations differ, the part before is fitted
+    alone; the p-value compares the shortfall with its noise (AR(1), its posterior) and the error of its curve, times
+    the number of ends tried.
+    """
+    series, n = model.series, model.n
+    ends = range(2, n // 4 + 1)
+    if n < MIN_POINTS_FOR_DROP:
+        return None
+    y = series.y
+    jump = np.diff(y)
+    sd = float(np.median(np.abs(jump - np.median(jump)))) * MAD_TO_SD / np.sqrt(2.0)
+    reference = [max(k, 4) for k in ends]
+    falls = np.array([y[n - k - m : n - k].mean() - y[n - k :].mean() for k, m in zip(ends, reference, strict=True)])
+    scale = np.array([np.sqrt(1.0 / k + 1.0 / m) for k, m in zip(ends, reference, strict=True)]) * max(sd, 1e-12)
+    if float((falls / scale).max()) < DROP_GATE:
+        return None
+    start = n - ends[int(np.argmax(falls / scale))]
+    before = _part(model, slice(0, start))
+    while start > n - 2 * len(ends) and _lies_low(before, model, start - 1):  # the fall began earlier
+        start -= 1
+        before = _part(model, slice(0, start))
+    rng = np.random.default_rng(SEED)
+    draws = replicates(before, "ar1", rng, DROP_REPLICATES)
+    later = series.compute[start:]
+    curve_sd = float(sigmoid(later, *(draws[:, j : j + 1] for j in range(4))).mean(axis=1).std())
+    noise = replace(before.noise, ratio=model.ratio).simulate(rng, 4 * DROP_REPLICATES)[:, start:].mean(axis=1)
+    shortfall = float(np.mean(sigmoid(later, *before.centre) - y[start:]))
+    t = shortfall / max(float(np.hypot(curve_sd, noise.std())), 1e-12)
+    return LateDrop(start, shortfall, min(1.0, len(ends) * float(stdtr(before.noise.dof, -t))))
+
+
+def _lies_low(before: FittedModel, model: FittedModel, point: int) -> bool:
+    """Return whether a point lies more than 3 sd below the curve, the sd being that of the points before it."""
+    shortfall = before.centre_residual[:point]
+    sd = float(np.median(np.abs(shortfall - np.median(shortfall)))) * MAD_TO_SD
+    expected = float(sigmoid(model.series.compute[point], *before.centre))
+    return bool(expected - model.series.y[point] > LOW_SD * max(sd, 1e-12))
+
+
+def _part(model: FittedModel, points: slice) -> FittedModel:
+    """Return the fit of some of the points, with the same constraints and anchor."""
+    s = model.series
+    part = Series(s.compute[points], s.y[points], s.weights[points], s.position[points])
+    problem = replace(model.problem, compute=part.compute, weights=part.weights)
+    return fit_model(problem, part, model.anchor)

@@ -1,0 +1,148 @@
+"""A budget over candidate recipes: which to extend, which to drop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rlscaling.arrays import Array
+from rlscaling.errors import FitError
+from rlscaling.fitting.budgets import check_budgets
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.forecasting.extrapolate import extrapolate
+from rlscaling.printing.document import Printed
+from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
+from rlscaling.solver.intervals import probability_best, robust_error
+from rlscaling.validation import RngLike, entropy_of
+
+DROP = 0.05  # probability of being the best below which a recipe gets nothing
+LEAST_GAP = 0.25  # of a recipe's own error: a tie gets a finite share
+
+
+@dataclass(frozen=True)
+class Share:
+    """One recipe's share: pass rate where it is decided, its error, probability of being best, compute to add."""
+
+    recipe: str
+    pass_rate: float
+    error: float
+    best: float
+    compute: float
+
+
+@dataclass(frozen=True, repr=False)
+class Allocation(Printed):
+    """A budget split over recipes, the likely best first; a share of 0 says to drop the recipe."""
+
+    shares: tuple[Share, ...]
+    budget: float
+    at: float
+    compute_unit: str
+    seed: int
+
+    @property
+    def headline(self) -> str:
+        """Which recipes to extend and which to drop, in a sentence."""
+        kept = [f"{s.recipe} by {rough(s.compute)}" for s in self.shares if s.compute > 0]
+        dropped = [s.recipe for s in self.shares if s.compute == 0]
+        text = f"extend {', '.join(kept)} {unit_text(self.compute_unit)}"
+        return text + (f"; drop {', '.join(dropped)}" if dropped else "")
+
+    def rows(self) -> list[list[str]]:
+        """Return one row a recipe as text."""
+        return [
+            [s.recipe, plus_minus(s.pass_rate, s.error), f"{s.best:.2f}", number(s.compute) if s.compute else "drop"]
+            for s in self.shares
+        ]
+
+    @property
+    def header(self) -> list[str]:
+        """Names of the columns of `rows`."""
+        return ["", f"R at {number(self.at)}", "P(best)", f"extend by ({unit_text(self.compute_unit)})"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the split as JSON-ready values."""
+        return {"verdict": self.headline, "budget": self.budget, "at": self.at, "compute_unit": self.compute_unit,
+                "shares": [asdict(share) for share in self.shares], "seed": self.seed}  # fmt: skip
+
+
+def allocate(
+    fits: Mapping[str, SigmoidFit], budget: float, *, at: float | None = None, rng: RngLike = None
+) -> Allocation:
+    """Split a budget over candidate recipes so that the best at ``at`` is told most surely.
+
+    Recipes that are the best in less than 5 % of the draws are dropped, and those whose run is flat, falling or no
+    sigmoid. The rest share the budget by the rule of optimal computing budget allocation (Chen, Lin, Yücesan and Chick
+    2000): in proportion to ``(error / gap)^2``, with ``gap`` the distance from the leader, and the leader to
+    ``error sqrt(sum (share / error)^2)``.
+
+    Parameters
+    ----------
+    fits : mapping of str to SigmoidFit
+        Two runs or more, in one unit.
+    budget : float
+        Compute to spend, in that unit.
+    at : float, optional
+        Compute at which the recipes are compared. Default 100,000 GPU-hours; other units have no default.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same numbers.
+
+    Returns
+    -------
+    Allocation
+
+    Raises
+    ------
+    FitError
+        With fewer than two runs, mixed units, a budget that is not positive, or no run that follows a sigmoid.
+
+    Examples
+    --------
+    >>> from rlscaling import allocate, datasets, fit_trace
+    >>> demo = datasets.load_demo()
+    >>> fits = {name: fit_trace(demo[name]) for name in ("scalerl", "batch-512")}
+    >>> round(sum(share.compute for share in allocate(fits, 10_000, rng=0).shares))
+    10000
+    """
+    if not isinstance(fits, Mapping) or len(fits) < 2:
+        raise FitError("allocate takes two recipes or more, by name: {'a': fit_a, 'b': fit_b}")
+    units = sorted({fit.compute_unit for fit in fits.values()})
+    if len(units) > 1:
+        raise FitError(f"compute is in {' and '.join(units)}; give runs in one unit")
+    first = next(iter(fits.values()))
+    total = float(check_budgets(first, budget, option="budget=")[0])
+    target = float(check_budgets(first, at, option="at=")[0])
+    entropy = entropy_of(rng)
+    told = np.array([fit.verdict.has_curve for fit in fits.values()])
+    if not told.any():
+        raise FitError("every run is flat, falling or no sigmoid: none of them says what more compute would bring")
+    draws = np.array(
+        [
+            extrapolate(fit, target, method="auto", rng=np.random.SeedSequence([entropy, k])).distribution[:, 0]
+            for k, fit in enumerate(fits.values())
+        ]
+    )
+    best, middle = np.zeros(len(draws)), np.median(draws, axis=1)
+    best[told] = probability_best(draws[told])
+    error = np.maximum([robust_error(row) for row in draws], 1e-12)
+    compute = total * _shares(middle, error, best)
+    order = np.argsort(-best, kind="stable")
+    names = list(fits)
+    shares = tuple(Share(names[k], float(middle[k]), float(error[k]), float(best[k]), float(compute[k])) for k in order)
+    return Allocation(shares, total, target, units[0], entropy)
+
+
+def _shares(middle: Array, error: Array, best: Array) -> Array:
+    """Return the share of each recipe; they add up to 1."""
+    leader = int(np.argmax(best))
+    kept = best >= DROP
+    kept[leader] = True
+    gap = np.maximum(np.abs(middle - middle[leader]), LEAST_GAP * error)
+    share = np.where(kept, (error / gap) ** 2, 0.0)
+    share[leader] = 0.0
+    share[leader] = error[leader] * math.sqrt(float(np.sum((share / error) ** 2))) or 1.0
+    return np.asarray(share / share.sum())

@@ -1,0 +1,226 @@
+"""``extrapolate(fit, method="auto")``: where a run will stand, averaged over curves, noise and departures."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlscaling.arrays import Array, Mask
+from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
+from rlscaling.errors import FitError
+from rlscaling.fitting.budgets import check_budgets, supported_beyond
+from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.fitting.verdict import Verdict
+from rlscaling.forecasting.results import Forecast, Reach
+from rlscaling.solver.fitted_model import score_scale
+from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
+from rlscaling.uncertainty.posterior import posterior
+from rlscaling.uncertainty.prior import DEFAULT, Prior
+from rlscaling.uncertainty.seed_spread import SEED_SD
+from rlscaling.validation import RngLike, check_seed_sd, entropy_of
+
+N_DRAWS = 1000
+
+
+def average_forecast(
+    fit: SigmoidFit,
+    budgets: Array,
+    supported: Mask,
+    *,
+    prior: Prior | None = None,
+    seed_sd: float = SEED_SD,
+    rng: RngLike = None,
+    notes: tuple[str, ...] = (),
+) -> Forecast:
+    """Return the posterior forecast of a run at ``budgets``: median and draws.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+    budgets : array of shape (n,)
+        In the fit's unit.
+    supported : boolean array of shape (n,)
+        Where a number may be given.
+    prior : Prior, optional
+    seed_sd : float
+        Spread of ``A`` between seeds of one recipe; for unbounded scores a share of their range.
+    rng : int, Generator, SeedSequence or None
+    notes : tuple of str
+        Added to those of the fit.
+
+    Returns
+    -------
+    Forecast
+    """
+    if prior is not None and not isinstance(prior, Prior):
+        raise FitError(f"prior= takes a Prior, e.g. from learn_prior, not {type(prior).__name__}")
+    check_seed_sd(seed_sd)
+    model, entropy = model_of(fit), entropy_of(rng)
+    found = posterior(model, prior or DEFAULT)
+    generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
+    runs, evaluations = found.draw(generator, N_DRAWS).runs(budgets, generator)
+    new = runs + seed_sd * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
+    if np.isfinite(fit.options.A_max):
+        new = np.clip(new, 0.0, fit.options.A_max)
+    slow = found.shape_probability("slow")
+    how = f"average over curves: {slow:.2f} on the slow shape; prior: {found.prior.source}"
+    return Forecast(
+        fit=fit, compute=budgets, pass_rate=np.median(runs, axis=0), distribution=runs, distribution_new_run=new,
+        supported=supported, confidence_level=0.95, seed=entropy, evaluations=evaluations,
+        notes=(*fit.notes, *notes, how), method="auto",
+    )  # fmt: skip
+
+
+MEASURED_BEYOND = 4.0  # of method="auto": benchmarks/forecast.py
+
+
+def extrapolate(
+    fit: SigmoidFit,
+    compute: ArrayLike | None = None,
+    *,
+    method: str = "sigmoid",
+    bootstrap: Bootstrap | None = None,
+    prior: Prior | None = None,
+    seed_sd: float = SEED_SD,
+    rng: RngLike = None,
+) -> Forecast:
+    """Forecast the pass rate at one or more budgets, with intervals.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+        The fit.
+    compute : float or array-like of shape (n,), optional
+        Budgets, in the fit's unit. Default 100,000 GPU-hours; other units have no default.
+    method : {"sigmoid", "auto"}
+        ``sigmoid``: the least-squares curve and its replicates. ``auto``: the median and the spread of a posterior that
+        averages two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where they
+        leave the curve: nearer at 4x on real curves, about as near at 2x (benchmarks/forecast.py).
+    bootstrap : Bootstrap, optional
+        Replicates to use with ``sigmoid``; None runs the default ones.
+    prior : Prior, optional
+        For ``auto``; `learn_prior` gives that of your own runs.
+    seed_sd : float
+        Spread of ``A`` between seeds, for the intervals of a new run; replicates that are given bring theirs.
+    rng : int, Generator, SeedSequence or None
+        Seed of the draws.
+
+    Returns
+    -------
+    Forecast
+
+    Raises
+    ------
+    FitError
+        For a budget that is not a positive number, or with fewer than 7 fitted points (5 with ``auto``).
+
+    Notes
+    -----
+    When the ceiling is not identified a number is given only to twice the data (``supported``); the interval stands
+    at any budget and is as wide as the data are silent. A 3k-hour run says nothing about 100k. With ``auto`` a number
+    is given to four times the data, as far as it has been measured.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, extrapolate, fit_trace
+    >>> forecast = extrapolate(fit_trace(datasets.load_demo()["scalerl"]), 100_000, rng=0)
+    >>> forecast.pass_rate.shape, forecast.confidence_interval.shape
+    ((1,), (1, 2))
+    """
+    if not isinstance(fit, SigmoidFit):
+        raise FitError(f"extrapolate takes a SigmoidFit, not {type(fit).__name__}; fit first")
+    budgets = check_budgets(fit, compute)
+    if method == "auto":
+        if bootstrap is not None:
+            raise FitError('bootstrap= holds replicates of the sigmoid; drop it, or use method="sigmoid"')
+        supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, MEASURED_BEYOND)
+        note = () if supported.all() else (_unsupported_note(fit.verdict, f"{MEASURED_BEYOND:g} times"),)
+        return average_forecast(fit, budgets, supported, prior=prior, seed_sd=seed_sd, rng=rng, notes=note)
+    if method != "sigmoid":
+        raise FitError(f'method={method!r} is unknown; choose "sigmoid" or "auto"')
+    if prior is not None:
+        raise FitError('prior= is used with method="auto" only; drop it or set the method')
+    boot = _bootstrap(fit, bootstrap, rng, seed_sd)
+    draws = _curves(boot.distribution, budgets)
+    with_seeds = boot.distribution.copy()
+    with_seeds[:, 0] = boot.A_new_run
+    supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict)
+    notes = list(fit.notes)
+    if not supported.all():
+        notes.append(_unsupported_note(fit.verdict))
+    return Forecast(
+        fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
+        distribution_new_run=_curves(with_seeds, budgets), supported=supported,
+        confidence_level=boot.confidence_level, seed=boot.seed, notes=tuple(notes),
+        evaluations=draws + _evaluation_noise(fit, boot),
+    )  # fmt: skip
+
+
+def _evaluation_noise(fit: SigmoidFit, boot: Bootstrap) -> Array:
+    """Return the noise of one evaluation in each replicate, shape (n_resamples, 1)."""
+    rng = np.random.default_rng(np.random.SeedSequence(boot.seed, spawn_key=(2,)))
+    rho, sd = model_of(fit).noise.draw(rng, boot.n_resamples)
+    return np.asarray((sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None])
+
+
+def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike, seed_sd: float = SEED_SD) -> Bootstrap:
+    if given is None:
+        return bootstrap(fit, rng=rng, seed_sd=seed_sd)
+    if not isinstance(given, Bootstrap):
+        raise FitError(f"bootstrap= takes the result of bootstrap(fit), not {type(given).__name__}")
+    if given.fit.params != fit.params or given.fit.options != fit.options:
+        raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
+    return given
+
+
+def _curves(draws: Array, budgets: Array) -> Array:
+    A, B, C_mid, R0 = (draws[:, j : j + 1] for j in range(4))
+    return sigmoid(budgets[None, :], A, B, C_mid, R0)
+
+
+def _unsupported_note(verdict: Verdict, measured: str = "twice") -> str:
+    if verdict is Verdict.NOT_IDENTIFIED:
+        return f"beyond {measured} the data only the interval is given: the ceiling is not identified"
+    return f"beyond the data no number is given: the verdict is {verdict}"
+
+
+def compute_to_reach(
+    fit: SigmoidFit, pass_rate: float, *, bootstrap: Bootstrap | None = None, rng: RngLike = None
+) -> Reach:
+    """Return the compute at which the run reaches ``pass_rate``, with its interval.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+        The fit.
+    pass_rate : float
+        Target.
+    bootstrap, rng
+        As in `extrapolate`.
+
+    Returns
+    -------
+    Reach
+        ``inf`` where the ceiling lies below the target; 0 where the run started above it.
+
+    Examples
+    --------
+    >>> from rlscaling import compute_to_reach, datasets, fit_trace
+    >>> reach = compute_to_reach(fit_trace(datasets.load_demo()["scalerl"]), 0.55, rng=0)
+    >>> reach.confidence_interval[0] < reach.compute < reach.confidence_interval[1]
+    True
+    """
+    try:
+        target = float(pass_rate)
+    except (TypeError, ValueError):
+        target = np.nan
+    if not np.isfinite(target):
+        raise FitError(f"pass_rate={pass_rate!r} is not a finite number; give the pass rate to reach, e.g. 0.55")
+    if np.isfinite(fit.options.A_max) and not 0.0 <= target <= 1.0:
+        raise FitError(f"pass_rate={target:g} is outside [0, 1]: pass rates are fractions, e.g. 0.55 for 55 %")
+    boot = _bootstrap(fit, bootstrap, rng)
+    A, B, C_mid, R0 = boot.distribution.T
+    draws = sigmoid_reach(target, A, B, C_mid, R0)
+    p = fit.params
+    point = float(sigmoid_reach(target, *(np.array([v]) for v in p.as_tuple()))[0])
+    return Reach(fit, target, point, draws, boot.confidence_level)

@@ -1,0 +1,300 @@
+"""Has a run left its curve? One-step-ahead residuals through a CUSUM, and the warnings that need no fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from rlscaling.arrays import Array
+from rlscaling.curves.sigmoid import sigmoid
+from rlscaling.errors import FitError
+from rlscaling.fitting.fit import fit_trace
+from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.printing.numbers import number, unit_text
+from rlscaling.serialization import finite
+from rlscaling.solver.fitted_model import FittedModel
+from rlscaling.solver.resampling import replicates
+from rlscaling.traces.trace import Trace
+
+SEED = 251013788  # fixed, so that a run has one alarm
+N_REPLICATES, N_HEALTHY = 4000, 4000
+SAFE = 0.9
+LEAST_EFFECTIVE = 100  # replicates that must count for the weights to move on
+MOST_SD = 4.0  # of one residual: a single wild evaluation is no departure
+HORIZON = 2.0  # times the fitted compute: how far one fit is watched
+MOST_LATER = 200  # later evaluations; beyond, the fit is to be made anew
+ALLOWANCE = 0.5  # sd per evaluation that the CUSUM forgives
+FALSE_ALARMS = 0.005  # of series of normal residuals, over the whole horizon
+MARGIN = 3.0  # added to that limit: residuals of healthy runs have heavier tails (benchmarks/monitor.py)
+TRUNCATION = 0.10  # runs destabilise when 10 to 15 % of the generations are cut off [ScaleRL, A.15]
+RECENT = 3  # evaluations behind a warning
+ENTROPY_SHARE = 0.05  # of the entropy at the start: below, the policy has collapsed
+STALL = 5.0  # median gaps without a row
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One reason to look at a run: ``left-curve``, ``truncation``, ``entropy`` or ``stalled``."""
+
+    kind: str
+    message: str
+    compute: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MonitorReport:
+    """What a monitor sees of a run.
+
+    Attributes
+    ----------
+    fit : SigmoidFit
+        Of the part before.
+    compute, z, cusum : arrays of shape (n,)
+        Later evaluations: their one-step-ahead residuals in sd, and the larger side of the CUSUM.
+    limit : float
+        Of the CUSUM: the 0.995 quantile of the largest CUSUM of as many independent normal residuals, plus 3.
+    direction : str
+        ``below``, ``above``, or empty without an alarm on the curve.
+    """
+
+    fit: SigmoidFit
+    compute: Array
+    z: Array
+    cusum: Array
+    limit: float
+    direction: str
+    alarms: tuple[Alarm, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether there is no alarm."""
+        return not self.alarms
+
+    @property
+    def status(self) -> str:
+        """``healthy``, ``alarm``, or ``waiting`` before anything could be watched."""
+        if self.alarms:
+            return "alarm"
+        return "healthy" if len(self.compute) else "waiting"
+
+    @property
+    def headline(self) -> str:
+        """The state of the run, in a sentence."""
+        if self.alarms:
+            return "alarm: " + "; ".join(alarm.message for alarm in self.alarms)
+        last = number(self.fit.compute_range[1])
+        if not len(self.compute):
+            return f"waiting: no evaluation after the fit, which ends at {last} {unit_text(self.fit.compute_unit)}"
+        return f"healthy: {len(self.compute)} evaluations after {last} {unit_text(self.fit.compute_unit)} on the curve"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-ready values."""
+        return {
+            "verdict": self.status, "reason": self.headline, "fit_verdict": str(self.fit.verdict),
+            "alarms": [{"kind": a.kind, "message": a.message, "compute": finite(a.compute)} for a in self.alarms],
+            "fitted_to": self.fit.compute_range[1], "compute_unit": self.fit.compute_unit,
+            "compute": self.compute.tolist(), "z": self.z.tolist(), "cusum": self.cusum.tolist(),
+            "limit": finite(self.limit), "notes": list(self.notes),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [self.headline]
+        if len(self.cusum):
+            lines.append(
+                f"  CUSUM {self.cusum[-1]:.1f} (alarm at {self.limit:.1f}); last residual {self.z[-1]:+.1f} sd of the "
+                "curve's and the evaluation's own error"
+            )
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        return f"MonitorReport({self.status}, {len(self.compute)} later evaluations, {len(self.alarms)} alarms)"
+
+
+def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> MonitorReport:
+    """Say whether the evaluations after ``fit`` still lie on its curve, and warn of truncation, entropy and a stall.
+
+    Each later evaluation is compared with what the replicates of the fit, their AR(1) noise and the evaluations before
+    it predict one step ahead. A two-sided CUSUM of these residuals raises the alarm at a limit that at most 1 in 100
+    healthy runs reaches (benchmarks/monitor.py).
+
+    Parameters
+    ----------
+    trace : Trace
+        The run so far.
+    fit : SigmoidFit
+        Of its beginning, in the same unit.
+    idle : float, optional
+        Seconds since the last row was written: needed for the warning of a stalled log, with a column ``wall_time``.
+
+    Returns
+    -------
+    MonitorReport
+
+    Raises
+    ------
+    FitError
+        For another unit, fewer than 7 fitted points, or a fit that is flat, falling or a misfit.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace, monitor
+    >>> run = datasets.load_demo()["scalerl"]
+    >>> monitor(run, fit_trace(run, max_compute=8000)).status
+    'healthy'
+    """
+    if not isinstance(trace, Trace) or not isinstance(fit, SigmoidFit):
+        raise FitError(f"monitor takes a Trace and a SigmoidFit, not {type(trace).__name__} and {type(fit).__name__}")
+    if trace.compute_unit != fit.compute_unit:
+        raise FitError(f"the trace is in {trace.compute_unit}, the fit in {fit.compute_unit}; fit this run")
+    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
+        raise FitError(
+            f"{fit.n_points} fitted points are too few to watch a run by ({MIN_POINTS_FOR_INTERVAL} needed); wait"
+        )
+    if not fit.verdict.has_curve:
+        raise FitError(f"the fit is {fit.verdict}, so there is no curve to leave: {fit.reason}")
+    last, model = fit.compute_range[1], model_of(fit)
+    later = (trace.compute > last) & (trace.compute <= HORIZON * last)
+    C, y = trace.compute[later][:MOST_LATER], trace.pass_rate[later][:MOST_LATER]
+    z, cusum, side, limit = _watch(model, C, y)
+    over = np.flatnonzero(cusum > limit)
+    direction, alarms, notes = "", [], []
+    if len(over):
+        direction, first = ("above" if side[over[0]] > 0 else "below"), float(C[over[0]])
+        text = f"the run has left its curve: {direction} it, noticed at {number(first)} {unit_text(fit.compute_unit)}"
+        alarms.append(Alarm("left-curve", text, first))
+    if trace.compute[-1] > HORIZON * last or later.sum() > MOST_LATER:
+        notes.append(f"watched to {number(float(C[-1]) if len(C) else last)}: the run is longer; make the fit anew")
+    alarms += [alarm for alarm in (_truncation(trace), _entropy(trace), _stalled(trace, idle)) if alarm is not None]
+    return MonitorReport(fit, C, z, cusum, limit, direction, tuple(alarms), tuple(notes))
+
+
+def reference_fit(trace: Trace, **options: Any) -> SigmoidFit | None:
+    """Return the fit that a running log is watched by: of its beginning, made anew as the run grows by 1.4.
+
+    The beginning ends a factor of the square root of 2 to 2 before the last evaluation, and has 7 fitted points.
+
+    Parameters
+    ----------
+    trace : Trace
+    **options
+        Options of `fit_sigmoid`.
+
+    Returns
+    -------
+    SigmoidFit or None
+        None while the log is too short.
+    """
+    whole = fit_trace(trace, **options)
+    used = trace.compute[whole.data.used]
+    if len(used) < MIN_POINTS_FOR_INTERVAL:
+        return None
+    first, last = float(used[MIN_POINTS_FOR_INTERVAL - 1]), float(used[-1])
+    steps = math.floor(2.0 * math.log2(last / first)) - 1  # half doublings
+    if steps < 0:
+        return None
+    return fit_trace(trace.up_to(first * 2.0 ** (0.5 * steps) * (1.0 + 1e-9)), **options)
+
+
+def _watch(model: FittedModel, C: Array, y: Array) -> tuple[Array, Array, Array, float]:
+    """Return residuals, CUSUM, the side it is on, and its limit.
+
+    Each residual is the normal score of an evaluation in its one-step-ahead distribution: the mixture, over replicates
+    of the fit, of a normal around curve plus carried-on noise. The replicates are weighted by how well
+    they predicted so far, as long as 100 of them count.
+    """
+    rng = np.random.default_rng(SEED)
+    A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).T)
+    compute = np.concatenate([model.series.compute[-1:], C])
+    off = np.concatenate([model.series.y[-1:], y]) - sigmoid(compute[None, :], A, B, C_mid, R0)
+    rho, marginal = _noise(model, rng)
+    step = float(np.median(np.diff(model.series.compute)))
+    log_weight, z = np.zeros(N_REPLICATES), np.empty(len(y))
+    for t in range(len(y)):
+        carried = rho ** ((compute[t + 1] - compute[t]) / step)
+        score = (off[:, t + 1] - carried * off[:, t]) / (marginal * math.sqrt(1.0 - carried**2))
+        weight = np.exp(log_weight - log_weight.max())
+        weight /= weight.sum()
+        z[t] = float(ndtri(np.clip(weight @ ndtr(score), ndtr(-MOST_SD), ndtr(MOST_SD))))
+        updated = log_weight - 0.5 * score**2
+        if _effective(updated) >= LEAST_EFFECTIVE:
+            log_weight = updated
+    up, down = _cusum(z[None, :])
+    n = int(np.clip((HORIZON - 1.0) * model.series.compute[-1] / step, len(y), MOST_LATER))
+    return z, np.maximum(up, down)[0], np.where(up >= down, 1.0, -1.0)[0], _limit(n)
+
+
+def _noise(model: FittedModel, rng: np.random.Generator) -> tuple[float, float]:
+    """Return correlation and size of the noise, on the safe side: the 0.9 quantiles of their posterior."""
+    rho, innovation = model.noise.draw(rng, N_REPLICATES)
+    return float(np.quantile(rho, SAFE)), float(np.quantile(innovation / np.sqrt(1.0 - rho**2), SAFE))
+
+
+def _effective(log_weight: Array) -> float:
+    """Return how many replicates count."""
+    weight = np.exp(log_weight - log_weight.max())
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def _limit(n: int) -> float:
+    """Return what the CUSUM of ``n`` normal residuals exceeds with probability `FALSE_ALARMS`, plus the margin."""
+    z = np.clip(np.random.default_rng(SEED).standard_normal((N_HEALTHY, max(n, 1))), -MOST_SD, MOST_SD)
+    return float(np.quantile(np.maximum(*_cusum(z)).max(axis=1), 1.0 - FALSE_ALARMS)) + MARGIN
+
+
+def _cusum(z: Array) -> tuple[Array, Array]:
+    """Return the upper and the lower CUSUM of each row, shape (rows, n)."""
+    up, down = np.zeros_like(z), np.zeros_like(z)
+    high = low = np.zeros(len(z))
+    for t in range(z.shape[1]):
+        high = np.maximum(high + z[:, t] - ALLOWANCE, 0.0)
+        low = np.maximum(low - z[:, t] - ALLOWANCE, 0.0)
+        up[:, t], down[:, t] = high, low
+    return up, down
+
+
+def _numbers(trace: Trace, name: str) -> tuple[Array, Array] | None:
+    """Return compute and values of a numeric column where it has them."""
+    values = trace.columns.get(name)
+    if values is None or values.dtype.kind not in "fiu":
+        return None
+    known = np.isfinite(values)
+    return (trace.compute[known], values[known]) if known.sum() >= RECENT else None
+
+
+def _truncation(trace: Trace) -> Alarm | None:
+    found = _numbers(trace, "truncation_rate")
+    if found is None:
+        return None
+    share = float(np.mean(found[1][-RECENT:]))
+    if share <= TRUNCATION:
+        return None
+    text = f"{100 * share:.0f} % of the completions are truncated (over 10 % runs become unstable)"
+    return Alarm("truncation", text, float(found[0][-1]))
+
+
+def _entropy(trace: Trace) -> Alarm | None:
+    found = _numbers(trace, "entropy")
+    if found is None or len(found[1]) <= 2 * RECENT:
+        return None
+    start, now = float(np.median(found[1][:RECENT])), float(np.median(found[1][-RECENT:]))
+    if start <= 0.0 or now > ENTROPY_SHARE * start:
+        return None
+    text = f"the entropy has collapsed: {number(now)} nats, {100 * now / start:.1f} % of what it was at the start"
+    return Alarm("entropy", text, float(found[0][-1]))
+
+
+def _stalled(trace: Trace, idle: float | None) -> Alarm | None:
+    found = None if idle is None else _numbers(trace, "wall_time")
+    if found is None or idle is None:
+        return None
+    gap = float(np.median(np.diff(found[1])))
+    if not (math.isfinite(gap) and gap > 0.0) or idle <= STALL * gap:
+        return None
+    text = f"the log is stalled: no row for {number(idle)} s, where one came every {number(gap)} s"
+    return Alarm("stalled", text, float(found[0][-1]))

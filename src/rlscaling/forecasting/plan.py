@@ -1,0 +1,313 @@
+"""How much longer to run, what would be cheaper, and whether the next hours are worth it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rlscaling.arrays import Array
+from rlscaling.errors import FitError
+from rlscaling.fitting.budgets import check_budgets
+from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, ComputeNeeded
+from rlscaling.forecasting.extrapolate import extrapolate
+from rlscaling.printing.document import Printed
+from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
+from rlscaling.serialization import finite
+from rlscaling.solver.fitted_model import FittedModel, score_scale
+from rlscaling.solver.information import FARTHEST, Z95, Rate, compute_needed
+from rlscaling.solver.intervals import robust_error
+from rlscaling.uncertainty.bootstrap import bootstrap
+from rlscaling.uncertainty.seed_spread import SEED_SD
+from rlscaling.validation import RngLike, check_seed_sd, entropy_of
+
+N_DRAWS = 200  # replicates of the fit
+N_ENDS = 200  # run lengths tried
+BAND = (0.1, 0.5, 0.9)
+MORE_OFTEN, MORE_PROMPTS = 2.0, 4.0
+MOST_RHO = 0.99
+ROUND = (1.0, 2.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to know more: the compute to run to, and what it costs beside.
+
+    Attributes
+    ----------
+    compute : ComputeNeeded
+        To run to: median and 10-90 % band.
+    evaluations : float
+        Cost of the evaluations from now on to the median, in evaluations of today's size.
+    """
+
+    name: str
+    compute: ComputeNeeded
+    evaluations: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Printed):
+    """How much longer to run.
+
+    Attributes
+    ----------
+    fit : SigmoidFit
+    target_half_width : float
+        Of the 95 % interval; for unbounded scores a share of their range, as are the other half-widths.
+    at : float or None
+        Of the curve at this compute; None: of ``A``.
+    present : float
+        The half-width so far.
+    ways : tuple of Way
+        As now; evaluations twice as often; four times the prompts (where the trace has counts). Empty when the target
+        is reached, or the run is flat, falling or a misfit.
+    seeds : tuple of (int, float)
+        Half-width for the recipe (this run's error and the spread between seeds) with 1, 2 ... runs as long as this.
+    next_compute, gain, gain_error : float
+        Stop advice: what the next ``next_compute`` buy.
+    """
+
+    fit: SigmoidFit
+    target_half_width: float
+    at: float | None
+    present: float
+    ways: tuple[Way, ...]
+    seeds: tuple[tuple[int, float], ...]
+    seed_sd: float
+    next_compute: float
+    gain: float
+    gain_error: float
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> ComputeNeeded | None:
+        """Compute to run to as now; None when the target is reached or nothing can be planned."""
+        return self.ways[0].compute if self.ways else None
+
+    @property
+    def reached(self) -> bool:
+        """Whether the target is reached already."""
+        return self.fit.verdict.has_curve and self.present <= self.target_half_width
+
+    @property
+    def _what(self) -> str:
+        return "A" if self.at is None else f"R at {number(self.at)}"
+
+    @property
+    def headline(self) -> str:
+        """How much longer to run, in a sentence."""
+        unit, target = unit_text(self.fit.compute_unit), f"±{self.target_half_width:g}"
+        if not self.fit.verdict.has_curve:
+            return f"no plan: the verdict is {self.fit.verdict}; {self.fit.reason}"
+        if self.reached:
+            return f"{self._what} is known to {target} already (±{self.present:.2g}, 95 %)"
+        assert self.needed is not None
+        if not math.isfinite(self.needed.median):
+            farthest = number(FARTHEST * self.fit.compute_range[1])
+            return f"no run length up to {farthest} {unit} would bring {self._what} to {target} at this noise"
+        high = rough(self.needed.high) if math.isfinite(self.needed.high) else "beyond reach"
+        return (
+            f"run to about {rough(self.needed.median)} {unit} to know {self._what} to {target} "
+            f"(10-90 %: {rough(self.needed.low)} to {high}); now ±{self.present:.2g}"
+        )
+
+    @property
+    def stop_advice(self) -> str:
+        """What more compute would buy, in a sentence."""
+        unit = unit_text(self.fit.compute_unit)
+        return f"the next {number(self.next_compute)} {unit} buy {plus_minus(self.gain, self.gain_error)}"
+
+    @property
+    def seed_advice(self) -> str:
+        """What more seeds would tell about the recipe, in a sentence."""
+        parts = [f"{k} seed{'s' * (k > 1)} ±{width:.2g}" for k, width in self.seeds]
+        return (
+            f"for the recipe rather than this run (sd {self.seed_sd:g} between seeds): {', '.join(parts)}, each costs "
+            f"{number(self.fit.compute_range[1])} {unit_text(self.fit.compute_unit)}"
+        )
+
+    def rows(self) -> list[list[str]]:
+        """Return one row a way as text: compute to run to, band, what is left to run, cost of evaluations."""
+        last, rows = self.fit.compute_range[1], []
+        for way in self.ways:
+            c = way.compute
+            low, high, more = (rough(v) for v in (c.low, c.high, max(c.median - last, 0.0)))
+            n = rough(way.evaluations)
+            rows.append([way.name, rough(c.median), f"{low} to {high}", more, n])
+        return rows
+
+    @property
+    def header(self) -> list[str]:
+        """Names of the columns of `rows`."""
+        return ["", f"run to ({unit_text(self.fit.compute_unit)})", "10-90 %", "more compute", "evaluations"]
+
+    def foot(self) -> list[str]:
+        """Return the lines below the table."""
+        advice = [self.stop_advice, self.seed_advice] if self.fit.verdict.has_curve else []
+        return [*advice, *(f"note: {note}" for note in self.notes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready values; null where no run length would do."""
+        ways = [
+            {
+                "name": way.name,
+                **{key: finite(value) for key, value in asdict(way.compute).items() if key != "half_width"},
+                "evaluations": finite(way.evaluations),
+            }
+            for way in self.ways
+        ]
+        return {
+            "verdict": self.headline, "run": self.fit.name, "fit_verdict": str(self.fit.verdict),
+            "target_half_width": self.target_half_width, "at": self.at, "present_half_width": finite(self.present),
+            "reached": self.reached, "compute_so_far": self.fit.compute_range[1],
+            "compute_unit": self.fit.compute_unit, "ways": ways,
+            "next": {"compute": self.next_compute, "gain": self.gain, "error": self.gain_error},
+            "seeds": [{"seeds": k, "half_width": width} for k, width in self.seeds], "seed_sd": self.seed_sd,
+            "seed": self.seed, "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def plan(
+    fit: SigmoidFit,
+    *,
+    target_half_width: float = 0.02,
+    at: float | None = None,
+    next_compute: float | None = None,
+    seed_sd: float = SEED_SD,
+    rng: RngLike = None,
+) -> Plan:
+    """Say how much longer to run until ``A`` is known, what else would help, and what the next hours buy.
+
+    For each of 200 replicates of the fit, with its own curve and noise, the information of evaluations at the present
+    spacing is integrated until the 95 % half-width falls to the target.
+
+    Parameters
+    ----------
+    fit : SigmoidFit
+        The run so far.
+    target_half_width : float
+        Of the 95 % interval, in units of the pass rate; for unbounded scores a share of their range, as in verdicts.
+    at : float, optional
+        Ask for the curve at this compute instead of ``A``.
+    next_compute : float, optional
+        For the stop advice. Default: a round number near half of the compute so far.
+    seed_sd : float
+        Spread of ``A`` between seeds of one recipe.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same numbers.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    FitError
+        With fewer than 7 fitted points, ``A`` given by the caller (then ask ``at=``), or a target that is not positive.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace, plan
+    >>> found = plan(fit_trace(datasets.load_demo()["scalerl-8k"], max_compute=5000), rng=0)
+    >>> 5000 < found.needed.low <= found.needed.median <= found.needed.high
+    True
+    """
+    _check(fit, target_half_width, at)
+    check_seed_sd(seed_sd)
+    budget = None if at is None else float(check_budgets(fit, at, option="at=")[0])
+    last = fit.compute_range[1]
+    more = _round_number(0.5 * last) if next_compute is None else next_compute
+    check_budgets(fit, more, option="next_compute=")
+    entropy, model = entropy_of(rng), model_of(fit)
+    boot = bootstrap(fit, rng=entropy)
+    if budget is None:
+        low, high = boot.confidence_interval["A"]
+    else:
+        low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval[0].tolist()
+    scale = score_scale(model)
+    present = 0.5 * (high - low) / scale
+    ways: tuple[Way, ...] = ()
+    if fit.verdict.has_curve and present > target_half_width:
+        ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget)
+    runs = extrapolate(fit, [last, last + more], method="auto", rng=entropy).distribution
+    gain = runs[:, 1] - runs[:, 0]
+    variance = (present / Z95) ** 2 + seed_sd**2
+    seeds = tuple((k, Z95 * math.sqrt(variance / k)) for k in (1, 2, 3))
+    return Plan(
+        fit, float(target_half_width), budget, present, ways, seeds, float(seed_sd), float(more),
+        float(np.median(gain)), robust_error(gain), entropy, fit.notes,
+    )  # fmt: skip
+
+
+def _check(fit: SigmoidFit, target: float, at: float | None) -> None:
+    if not isinstance(fit, SigmoidFit):
+        raise FitError(f"plan takes a SigmoidFit, not {type(fit).__name__}; fit first")
+    if not (isinstance(target, int | float | np.number) and 0.0 < target < math.inf):
+        raise FitError(f"target_half_width={target!r} is not a positive number; give e.g. 0.02")
+    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
+        raise FitError(
+            f"{fit.n_points} fitted points are too few for a plan ({MIN_POINTS_FOR_INTERVAL} needed); evaluate more "
+            "often, run on, or lower min_compute"
+        )
+    if fit.options.A is not None and at is None:
+        raise FitError(f"A was given as {fit.options.A:g}: there is nothing to find out about it; ask at= a compute")
+
+
+def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> tuple[Way, ...]:
+    C = model.series.compute
+    step, last = float(np.median(np.diff(C))), float(C[-1])
+
+    def way(name: str, rate: Rate | None, cost: float) -> Way:
+        found = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
+        hours = np.maximum(np.sort(found), last)
+        low, median, high = (float(hours[round(q * (len(hours) - 1))]) for q in BAND)
+        return Way(
+            name, ComputeNeeded(target / score_scale(model), median, low, high), cost * max(median - last, 0.0) / step
+        )
+
+    sampling = _sampling_variance(model)
+    ways = [way("as now", None, 1.0), way("twice as often", _rate(sampling, MORE_OFTEN, 1.0), MORE_OFTEN)]
+    if sampling > 0.0:
+        ways.append(way(f"{MORE_PROMPTS:g} times the prompts", _rate(sampling, 1.0, MORE_PROMPTS), MORE_PROMPTS))
+    return tuple(ways)
+
+
+def _sampling_variance(model: FittedModel) -> float:
+    """Return the variance of an evaluation that more prompts would lower; 0 where the trace has no counts."""
+    series = model.series
+    if series.se is not None:
+        return float(np.mean(np.square(series.se)))
+    if series.n_rollouts is None:
+        return 0.0
+    mean = np.clip(model.centre_curve[: model.n], 0.0, 1.0)
+    return float(np.mean(mean * (1.0 - mean) / 2.0 / series.n_rollouts))
+
+
+def _rate(sampling: float, often: float, prompts: float) -> Rate:
+    """Return how many times the information a unit of compute gives, with evaluations ``often`` times as dense.
+
+    The noise is a wander, correlated over compute, plus the sampling of prompts; denser evaluations see the same
+    wander, more prompts lower the sampling alone.
+    """
+
+    def rate(rho: Array, sd: Array) -> Array:
+        total = sd**2 / (1.0 - rho**2)
+        white = np.minimum(sampling, total * (1.0 - rho))
+        wander = total - white
+        r = np.minimum(rho * total / np.maximum(wander, 1e-300), MOST_RHO)
+        denser = r ** (1.0 / often)
+        now = wander * (1.0 + r) / (1.0 - r) + white
+        then = (wander * (1.0 + denser) / (1.0 - denser) + white / prompts) / often
+        return np.asarray(now / np.maximum(then, 1e-300))
+
+    return rate
+
+
+def _round_number(value: float) -> float:
+    power = 10.0 ** math.floor(math.log10(value))
+    return min(ROUND, key=lambda m: abs(math.log(m * power / value))) * power

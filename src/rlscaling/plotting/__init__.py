@@ -1,0 +1,1 @@
+"""Figures of traces, fits, forecasts, comparisons and plans, drawn on matplotlib axes."""

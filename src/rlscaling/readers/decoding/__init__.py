@@ -1,0 +1,1 @@
+"""Bytes to rows without the packages that wrote them."""

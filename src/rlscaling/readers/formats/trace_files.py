@@ -1,0 +1,143 @@
+"""Our own trace files, JSON lines and Parquet, and Parquet from elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+from rlscaling.errors import TraceError
+from rlscaling.readers.decoding.arrow_columns import ArrowColumns, parsed_lines
+from rlscaling.readers.decoding.values import cut_short, whole_lines
+from rlscaling.readers.formats.csv_json import decode, refuse_saved_fit, table_of_objects
+from rlscaling.readers.logs.from_tables import read_table
+from rlscaling.readers.logs.log import Log
+from rlscaling.readers.options import ReadOptions
+from rlscaling.readers.table import Origin, Parts, Table, build_trace, parts_of_table
+from rlscaling.traces.jsonl import HEADER_KEYS, check_header, parse_lines
+
+PARQUET_MAGIC = b"PAR1"
+
+
+def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
+    """Return what the header of a trace says, its fields apart from its metadata."""
+    written = header.get("notes")
+    return Origin(
+        name=str(header.get("name") or ""),
+        compute_column=str(header.get("compute_column") or "compute_gpu_hours"),
+        compute_unit=str(header.get("compute_unit") or "gpu-hours"),
+        metadata={key: value for key, value in header.items() if key not in (*HEADER_KEYS, "json_columns")},
+        notes=(*map(str, written if isinstance(written, list) else ()), *notes),
+        reader="trace",
+    )
+
+
+def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a JSON-lines file: ours, or one object a line from elsewhere."""
+    source = path.name
+    if not _is_own(data):
+        fast = _read_fast(data, path, options)
+        if fast is not None:
+            return fast
+    decode(data.rsplit(b"\n", 1)[0] or data, source)  # the last line may be torn inside a character
+    lines, good = parse_lines(data, source)
+    notes: tuple[str, ...] = (cut_short(source, len(data) - good),) if good < len(data) else ()
+    if not lines:
+        raise TraceError(f"{source} holds no complete JSON object; give a file with evaluations")
+    refuse_saved_fit(lines[0].row, source)
+    if lines[0].row.get("kind") == "header":
+        header = check_header(lines, source)
+        rows = lines[1:]
+        evals = [line for line in rows if line.row.get("kind") == "eval"]
+        if not evals:
+            raise TraceError(
+                f'{source} holds no evaluation (kind "eval") among its {len(rows)} rows; '
+                "wait for the first one, or give the file of another run"
+            )
+        other = sorted({str(line.row.get("kind")) for line in rows} - {"eval", "train"})
+        if other:
+            n = sum(str(line.row.get("kind")) in other for line in rows)
+            notes += (f"{n} rows of {source} are neither eval nor train (kind {', '.join(other)}) and were left out.",)
+        origin = origin_of_header(header, notes)
+        objects = [{key: value for key, value in line.row.items() if key != "kind"} for line in evals]
+        table = table_of_objects(objects, [line.number for line in evals], source, "line")
+        return parts_of_table(table, options, origin)
+    origin = Origin(metadata={"source": source}, notes=notes)
+    table = table_of_objects([line.row for line in lines], [line.number for line in lines], source, "line")
+    return read_table(table, options, origin, path, "json lines")
+
+
+def _is_own(data: bytes) -> bool:
+    return b'"header"' in data[:4096] or b'"sigmoid-fit"' in data[:4096]
+
+
+def _read_fast(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log] | None:
+    """Return what lines of one make hold; None for others, which are read line by line."""
+    whole, notes = whole_lines(data, path.name)
+    try:
+        columns = parsed_lines(whole)
+    except ValueError:
+        return None
+    table = Table(path.name, columns, list(range(1, columns.n_rows + 1)), "line")
+    origin = Origin(metadata={"source": path.name}, notes=notes)
+    return read_table(table, options, origin, path, "json lines")
+
+
+def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a Parquet file, ours or from elsewhere."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found = pq.ParquetFile(pa.BufferReader(data)).read()
+        arrow = ArrowColumns(dict(zip(found.column_names, found.columns, strict=True)), found.num_rows)
+        arrow.settle()
+    except (pa.ArrowException, OSError, UnicodeError, OverflowError) as error:
+        raise TraceError(
+            f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}); save it again"
+        ) from None
+    twice = sorted({name for name in found.column_names if found.column_names.count(name) > 1})
+    if twice:
+        raise TraceError(f"{path.name} has more than one column {twice[0]!r}; rename or drop one of them")
+    rows = list(range(1, found.num_rows + 1))
+    header = (found.schema.metadata or {}).get(b"rlscaling")
+    if header is None:
+        foreign = Table(path.name, arrow, rows)
+        return read_table(foreign, options, Origin(metadata={"source": path.name}), path, "parquet")
+    columns = dict(arrow)
+    try:
+        known = json.loads(header)
+        for name in known.get("json_columns", ()):
+            columns[name] = [json.loads(cell) for cell in columns[name]]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise TraceError(f"the rlscaling metadata of {path.name} are damaged; write the file again") from None
+    table = Table(path.name, columns, rows)
+    if isinstance(known.get("runs"), dict):
+        return _parts_of_runs(table, known["runs"], options)
+    if "kind" in columns:
+        table = table.select([kind == "eval" for kind in columns["kind"]])
+    return parts_of_table(table, options, origin_of_header(known, ()))
+
+
+def _parts_of_runs(table: Table, headers: dict[str, Any], options: ReadOptions) -> Parts:
+    """Return the traces of a file of several runs, which `write_traces` wrote."""
+    labels = [str(cell) for cell in table.columns.get("run", [])]
+    there = [label for label in headers if label in set(labels)]
+    wanted = there if options.run is None else [label for label in there if label == str(options.run)]
+    if not wanted:
+        raise TraceError(f"{table.source} has no run {options.run!r}; it has {', '.join(there[:20]) or 'none'}")
+    plain = dataclasses.replace(options, run=None)
+    parts: Parts = {}
+    for label in wanted:
+        rows = table.select([other == label for other in labels])
+        filled = {
+            name: cells
+            for name, cells in rows.columns.items()
+            if name != "run" and any(cell is not None for cell in cells)
+        }
+        own = dataclasses.replace(rows, columns=filled)
+        origin = origin_of_header(headers[label] if isinstance(headers[label], dict) else {}, ())
+        parts[label if len(there) > 1 else ""] = functools.partial(build_trace, own, label, plain, origin, [])
+    return parts

@@ -1,0 +1,62 @@
+"""trackio: the table ``metrics`` of a project's SQLite file, one JSON object a row."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rlscaling.errors import TraceError
+from rlscaling.readers.decoding.sqlite_files import Rows, holds_tables, opened
+from rlscaling.readers.decoding.values import flatten
+from rlscaling.readers.logs.log import STEP, TIME, Log, LogBuilder
+from rlscaling.readers.options import ReadOptions
+
+NAME = "trackio"
+
+
+def matches(path: Path, data: bytes) -> bool:
+    """Return whether the file is a project of trackio."""
+    return holds_tables(path, data, {"metrics", "configs"})
+
+
+def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
+    """Return every run of the project; runs are told apart by their id, for names may stand twice."""
+    with opened(path) as rows:
+        columns = {row[1] for row in rows.select("SELECT * FROM pragma_table_info('metrics')")}
+        by = "run_id" if "run_id" in columns else "run_name"
+        names = {key: str(name) for key, name in rows.select(f"SELECT {by}, run_name FROM metrics GROUP BY {by}")}
+        configs = {key: _object(config) for key, config in rows.select(f"SELECT {by}, config FROM configs")}
+        found = [_log(rows, path, by, key, name, configs.get(key) or {}) for key, name in names.items()]
+    if not found:
+        raise TraceError(f"{path.name} holds no metrics; check that it is the project that the run wrote to")
+    return found
+
+
+def _log(rows: Rows, path: Path, by: str, key: Any, name: str, config: dict[str, Any]) -> Log:
+    builder, broken = LogBuilder(path.name, NAME), 0
+    for step, stamp, cell in rows.select(
+        f"SELECT step, timestamp, metrics FROM metrics WHERE {by} = ? ORDER BY id", (key,)
+    ):
+        metrics = _object(cell)
+        broken += metrics is None
+        if metrics is not None:
+            builder.add({STEP: step, TIME: _seconds(stamp), **flatten(metrics)})
+    notes = (f"{broken} rows of {path.name} hold no JSON object and were left out.",) if broken else ()
+    return builder.log(run=name, files=(path,), config=flatten(config), notes=notes)
+
+
+def _object(cell: Any) -> dict[str, Any] | None:
+    try:
+        value = json.loads(cell)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _seconds(stamp: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except (ValueError, OverflowError):
+        return None

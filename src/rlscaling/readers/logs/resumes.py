@@ -1,0 +1,106 @@
+"""Runs that were stopped and went on: which rows count when steps stand in a log twice."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlscaling.arrays import FloatArray
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+
+def segments(step: FloatArray, training: BoolArray, *, strict: bool) -> IntArray:
+    """Return which piece of the run each row belongs to, from 0: a new one begins where the step goes back.
+
+    Parameters
+    ----------
+    step
+        Step of each row in the order of writing, NaN where it has none.
+    training
+        Rows of training steps; others may be written late, such as evaluations in the background.
+    strict
+        Only a smaller step begins a new piece; else one that is there already does, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> segments(np.array([1.0, 2, 3, 2, 3, 4]), np.ones(6, dtype=bool), strict=False)
+    array([0, 0, 0, 1, 1, 1])
+    """
+    rows = np.flatnonzero(training & np.isfinite(step))
+    piece = np.zeros(len(step), dtype=np.int64)
+    if len(rows) > 1:
+        change = np.diff(step[rows])
+        piece[rows[1:][change < 0 if strict else change <= 0]] = 1
+    return np.cumsum(piece)
+
+
+def kept_rows(step: FloatArray, training: BoolArray, piece: IntArray, policy: str) -> BoolArray:
+    """Return the rows that count.
+
+    Parameters
+    ----------
+    step, training, piece
+        As for `segments`, which must have been given the same rows of training: each piece has one.
+    policy
+        ``"last"``: what a later piece did again replaces the earlier rows; ``"first"``: the earlier rows stay;
+        ``"all"``: every row counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> step, all_rows = np.array([1.0, 2, 3, 2, 3, 4]), np.ones(6, dtype=bool)
+    >>> kept_rows(step, all_rows, np.array([0, 0, 0, 1, 1, 1]), "last")
+    array([ True, False, False,  True,  True,  True])
+    """
+    keep = np.ones(len(step), dtype=bool)
+    n = int(piece[-1]) + 1 if len(piece) else 1
+    if policy == "all" or n == 1:
+        return keep
+    begins = np.array([_bound(step, training, piece, i, np.minimum) for i in range(n)])
+    ends = np.array([_bound(step, training, piece, i, np.maximum) for i in range(n)])
+    finite = np.isfinite(step)
+    if policy == "last":
+        limits = np.append(np.minimum.accumulate(begins[::-1])[::-1][1:], np.inf)
+        keep[finite] = step[finite] < limits[piece[finite]]
+    else:
+        limits = np.insert(np.maximum.accumulate(ends)[:-1], 0, -np.inf)
+        keep[finite] = step[finite] > limits[piece[finite]]
+    return keep
+
+
+def _bound(step: FloatArray, training: BoolArray, piece: IntArray, i: int, extreme: np.ufunc) -> float:
+    return float(extreme.reduce(step[training & (piece == i) & np.isfinite(step)]))
+
+
+def executed(count: FloatArray, step: FloatArray, piece: IntArray) -> FloatArray:
+    """Return a running count, of tokens or of the steps themselves, with what was done again counted again.
+
+    A piece goes on from the count at the last step below its first one; from nothing where the counter began anew.
+
+    Examples
+    --------
+    >>> step, piece = np.array([1.0, 2, 3, 2, 3, 4]), np.array([0, 0, 0, 1, 1, 1])
+    >>> executed(10 * step, step, piece)
+    array([10., 20., 30., 40., 50., 60.])
+    """
+    rows = np.flatnonzero(np.isfinite(count) & np.isfinite(step))
+    rows = rows[np.lexsort((step[rows], piece[rows]))]
+    values, at, parts = count[rows], step[rows], piece[rows]
+    before = np.concatenate([[0.0], values[:-1]])
+    for i in np.flatnonzero(np.diff(parts)) + 1:
+        earlier = np.flatnonzero(at[:i] < at[i])[::-1]  # of equal steps the one written last
+        goes_on = values[earlier[np.argmax(at[earlier])]] if len(earlier) else 0.0
+        before[i] = goes_on if goes_on <= values[i] else 0.0
+    result = np.full(len(count), np.nan)
+    result[rows] = np.cumsum(values - before)
+    return result
+
+
+def one_per_step(step: FloatArray, rows: IntArray, policy: str) -> IntArray:
+    """Return the rows with one for each step: the first for ``"first"``, else the last; in the order of writing."""
+    order = rows if policy == "first" else rows[::-1]
+    _, at = np.unique(step[order], return_index=True)
+    return np.sort(order[at])

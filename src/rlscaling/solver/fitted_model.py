@@ -1,0 +1,207 @@
+"""The least-squares fit of one run with its anchor, and the curve around which replicates are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from rlscaling.arrays import Array
+from rlscaling.curves.sigmoid import sigmoid, sigmoid_jacobian
+from rlscaling.solver.noise import NoisePosterior, noise_posterior, spacing_ratio
+from rlscaling.solver.problem import Problem
+from rlscaling.solver.variable_projection import solve
+
+N_STARTS = 8  # basins followed by the fit that counts
+LOG_B_SD = 0.5  # of the weak prior on log B for the curve that replicates are drawn around
+ROUGH_RTOL = 1e-6  # of a first fit that only gives the size of the noise
+SIGMA_FLOOR = 0.1  # of R0_se, where next to no degrees of freedom are left and the first fit says "no noise"
+MIN_DOF = 3
+SIGMA_FLOOR_OF_ANCHOR = 1e-3
+NO_RISE = 1e-6  # of the pass rate: a smaller gain is a constant with rounding noise
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """An observation of the curve before the cutoff: value, where, and how far it may sit off the sigmoid."""
+
+    compute: float
+    value: float
+    standard_error: float
+    evaluated: bool = False  # one evaluation of this run: its own noise comes on top
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The evaluations of a fit, without the anchor.
+
+    ``position`` measures the gaps between evaluations (training steps where known, else compute); ``weights`` are
+    relative inverse variances; ``se`` and ``n_rollouts`` serve the binomial scheme.
+    """
+
+    compute: Array
+    y: Array
+    weights: Array
+    position: Array
+    se: Array | None = None
+    n_rollouts: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+Params = tuple[float, float, float, float]  # A, B, C_mid, R0
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A problem, its data, the least-squares parameters, and the centre of its replicates.
+
+    ``problem`` has one row more than ``series`` when there is an anchor; the anchor is never part of the noise.
+
+    ``centre`` is least squares with a weak prior on the exponent, ``log B ~ N(log 1.6, 0.5)`` (Table 1 of ScaleRL
+    spans 1.09 to 2.44). Once the bend has been seen it is the fit itself. Before, least squares often takes a
+    wander of the noise for an early plateau with a steep rise, and replicates around that curve cannot contain
+    the truth (benchmarks/coverage.py --around fit).
+    """
+
+    problem: Problem
+    series: Series
+    params: Params
+    centre: Params
+    anchor: Anchor | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of fitted evaluations."""
+        return len(self.series)
+
+    @cached_property
+    def ratio(self) -> Array:
+        """Gaps between evaluations over their median."""
+        return spacing_ratio(self.series.position)
+
+    @cached_property
+    def residual(self) -> Array:
+        """Observed minus fitted, shape (n,)."""
+        return self.series.y - sigmoid(self.series.compute, *self.params)
+
+    @cached_property
+    def centre_curve(self) -> Array:
+        """The centre at every row of the problem (the anchor's last)."""
+        return sigmoid(self.problem.compute, *self.centre)
+
+    @cached_property
+    def centre_residual(self) -> Array:
+        """Observed minus centre, scaled by the square root of the weights, shape (n,)."""
+        return np.asarray((self.series.y - self.centre_curve[: self.n]) * np.sqrt(self.series.weights))
+
+    @property
+    def rises(self) -> bool:
+        """Whether the fitted curve is more than a constant."""
+        A, _, _, R0 = self.params
+        return abs(A - R0) > NO_RISE * max(abs(A), abs(R0), 1e-300)
+
+    @cached_property
+    def noise(self) -> NoisePosterior:
+        """Posterior of the AR(1) noise around the centre."""
+        return _noise(self.problem, self.n, self.centre, self.centre_residual, self.ratio)
+
+    def at_bound(self) -> tuple[str, ...]:
+        """Names of the estimated parameters that sit at a bound."""
+        p, (A, B, C_mid, R0) = self.problem, self.params
+        low, high = p.v_bounds
+        v = np.log(C_mid) - p.centre
+        touching = {
+            "A": p.A is None and p.A_max - 1e-9 <= A,
+            "B": p.B_bounds[0] < p.B_bounds[1] and not p.B_bounds[0] * (1 + 1e-9) < B < p.B_bounds[1] * (1 - 1e-9),
+            "C_mid": not low + 1e-9 < v < high - 1e-9,
+            "R0": p.R0 is None and p.ordered and p.R0_min + 1e-9 >= R0,
+        }
+        return tuple(name for name, touches in touching.items() if touches)
+
+    def covariance(self) -> Array:
+        """Return the least-squares covariance of ``A, B, C_mid, R0``, zero where given or at a bound."""
+        p = self.problem
+        given = {"A": p.A is not None, "B": p.B_bounds[0] == p.B_bounds[1], "R0": p.R0 is not None}
+        names = ("A", "B", "C_mid", "R0")
+        free = np.array([not given.get(name, False) and name not in self.at_bound() for name in names])
+        J = sigmoid_jacobian(p.compute, *self.params)[:, free] * np.sqrt(p.weights)[:, None]
+        r = np.sqrt(self.series.weights) * self.residual
+        dof = max(len(p.compute) - int(free.sum()), 1)
+        scale = np.sqrt(np.maximum(np.einsum("ij,ij->j", J, J), 1e-300))
+        covariance = np.zeros((4, 4))
+        inner = np.linalg.pinv((J / scale).T @ (J / scale)) / np.outer(scale, scale)
+        covariance[np.ix_(free, free)] = inner * float(r @ r) / dof
+        return covariance
+
+
+def _noise(problem: Problem, n: int, params: Params, residual: Array, ratio: Array) -> NoisePosterior:
+    """Return the noise posterior around ``params``; the anchor's row restrains R0 without being noise."""
+    J = sigmoid_jacobian(problem.compute, *params)
+    J[:, 2] *= params[2]
+    J *= np.sqrt(problem.weights)[:, None]
+    given = [problem.A is not None, problem.B_bounds[0] == problem.B_bounds[1], False, problem.R0 is not None]
+    A, _, _, R0 = params
+    if abs(A - R0) <= NO_RISE * max(abs(A), abs(R0), 1e-300):  # a constant has no slope by B and C_mid, only rounding
+        given[1] = given[2] = True
+    J = J[:, ~np.array(given)]
+    return noise_posterior(residual, J[:n], ratio, J[n:] if len(J) > n else None)
+
+
+def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> FittedModel:
+    """Fit ``series`` under the constraints of ``problem``, with the anchor as one more observation.
+
+    The anchor's weight is ``(sigma / R0_se)^2`` with ``sigma`` the long-run noise,
+    ``sd sqrt((1 + rho) / (1 - rho))``, of a first fit without it: an evaluation that shares its wander with its
+    neighbours counts for less than an independent one. The weight is then held.
+    """
+    ratio = spacing_ratio(series.position)
+    sigma = None
+    if anchor is not None:
+        (rough,) = _least_squares(problem, series.y, n_starts=1, rtol=ROUGH_RTOL)
+        noise = _noise_around(problem, series, rough, ratio)
+        sigma = noise.sd_long_run
+        if anchor.evaluated:
+            anchor = replace(
+                anchor, standard_error=float(np.hypot(anchor.standard_error, noise.sd_marginal)), evaluated=False
+            )
+        if len(series) - 4 < MIN_DOF:
+            sigma = max(sigma, SIGMA_FLOOR * anchor.standard_error)
+        if anchor.standard_error < SIGMA_FLOOR_OF_ANCHOR * sigma:  # as good as fixed; more would only lose digits
+            anchor = replace(anchor, standard_error=SIGMA_FLOOR_OF_ANCHOR * sigma)
+        problem = replace(
+            problem,
+            compute=np.append(problem.compute, anchor.compute),
+            weights=np.append(problem.weights, (sigma / anchor.standard_error) ** 2),
+        )
+    y = series.y if anchor is None else np.append(series.y, anchor.value)
+    if sigma is None:
+        (params,) = _least_squares(problem, y)
+        sigma = _noise_around(problem, series, params, ratio).sd_long_run
+        (centre,) = _least_squares(problem, y, np.array([(sigma / LOG_B_SD) ** 2]))
+    else:
+        params, centre = _least_squares(problem, y, np.array([0.0, (sigma / LOG_B_SD) ** 2]))
+    if problem.B_bounds[0] == problem.B_bounds[1]:
+        centre = params
+    return FittedModel(problem, series, params, centre, anchor)
+
+
+def _noise_around(problem: Problem, series: Series, params: Params, ratio: Array) -> NoisePosterior:
+    residual = (series.y - sigmoid(series.compute, *params)) * np.sqrt(series.weights)
+    return _noise(problem, len(series), params, residual, ratio)
+
+
+def _least_squares(
+    problem: Problem, y: Array, prior: Array | None = None, n_starts: int = N_STARTS, rtol: float = 1e-13
+) -> list[Params]:
+    """Fit ``y``, with ``prior`` once for each of its strengths."""
+    Y = np.tile(y, (1 if prior is None else len(prior), 1))
+    found = solve(problem, Y, n_starts=n_starts, rtol=rtol, prior=prior)
+    return [(A, B, C_mid, R0) for A, B, C_mid, R0 in found.draws().tolist()]
+
+
+def score_scale(model: FittedModel) -> float:
+    """Return what 1.0 means: 1 for pass rates, the observed range for unbounded scores."""
+    return 1.0 if model.problem.ordered else max(float(np.ptp(model.series.y)), 1e-300)

@@ -1,0 +1,1 @@
+"""The training command: its arguments, its jobs, its progress line."""

@@ -1,0 +1,68 @@
+"""The options that share out the ranks, and the runs of a command line on them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlscaling.trainer.command.jobs import Trained, jobs_of
+from rlscaling.trainer.command.progress import Progress
+from rlscaling.trainer.distributed.layout import Place, layout_of
+from rlscaling.trainer.errors import TrainError, needing_torch
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.distributed.layout import Layout
+    from rlscaling.trainer.distributed.trainer_rank import DistributedResult
+
+
+def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a training command under torchrun."""
+    ranks = parser.add_argument_group("ranks", "Under torchrun: who does what. docs/distributed.md")
+    ranks.add_argument("--generators", metavar="N", type=int, help="ranks that generate (default: those that are left)")
+    ranks.add_argument("--trainers", metavar="N", type=int, help="ranks that train (default: one in five)")
+    ranks.add_argument(
+        "--wait-for-ranks", metavar="S", type=float, default=300.0, help="seconds until all ranks must have started"
+    )
+
+
+def run_on_ranks(options: argparse.Namespace, place: Place) -> Iterator[str]:
+    """Train the runs one after the other and tell of each as it ends; only rank 0 has something to tell.
+
+    Raises
+    ------
+    TrainError
+        On every rank, when one of them cannot begin or go on.
+    """
+    with needing_torch():
+        from rlscaling.trainer.distributed.handshake import Proposal
+        from rlscaling.trainer.distributed.launch import Ranks
+    ranks = Ranks(place, options.wait_for_ranks)
+    try:
+        jobs = jobs_of(options)
+        layout = layout_of(place.world, options.generators, options.trainers)
+    except TrainError as error:
+        ranks.agree(Proposal({}, str(error)))  # raises it, here and on all other ranks
+        raise
+    for number, job in enumerate(jobs, start=1):
+        label = f"[{number}/{len(jobs)}] " if len(jobs) > 1 else ""
+        progress = Progress(job.config.steps, label=label)
+        try:
+            result = ranks.train(
+                job.config, job.folder, layout, resume=options.resume, on_row=progress, save_model=job.save_model
+            )
+        finally:
+            progress.close()
+        if result is not None:
+            yield f"{Trained(job, result)}\n{summary(layout, result)}"
+    ranks.close()
+
+
+def summary(layout: Layout, result: DistributedResult) -> str:
+    """Return one line: the ranks, their speed, their waiting, their memory."""
+    idle = "-" if result.idle_fraction is None else f"{result.idle_fraction:.3f}"
+    return (
+        f"  {layout.generators} generators, {layout.trainers} trainers: {result.tokens_per_second:,.0f} tokens/s, idle "
+        f"fraction {idle}, {result.peak_state_bytes / 1e6:,.3f} MB of weights, gradients and optimizer state on the "
+        "fullest trainer"
+    )

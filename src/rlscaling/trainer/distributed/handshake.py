@@ -1,0 +1,168 @@
+"""All ranks say what they are about to do, and none begins unless it is the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.settings.config import TrainConfig
+from rlscaling.trainer.settings.make import to_dict
+from rlscaling.trainer.settings.task_constants import parse_sources
+from rlscaling.trainer.training.checkpoint import CHECKPOINT, load_checkpoint
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store
+
+    from rlscaling.trainer.distributed.layout import Layout
+
+
+_TELL_SECONDS = 10.0  # a launcher ends all ranks when one does: wait until each has read why
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """What a rank would do: settings by name, or why it cannot."""
+
+    settings: Mapping[str, Any]
+    error: str = ""
+
+
+def proposal_of(config: TrainConfig, layout: Layout, folder: str | Path | None, *, resume: bool, rank: int) -> Proposal:
+    """Return the proposal of a rank.
+
+    Parameters
+    ----------
+    config
+        Its settings.
+    layout
+        The roles it knows of.
+    folder, resume
+        Where the run goes, and whether it goes on. A trainer rank also says which checkpoint it finds there; the
+        generators need none.
+    rank
+        Its number.
+    """
+    import torch
+
+    settings = {
+        **to_dict(config),
+        "generators": layout.generators,
+        "trainers": layout.trainers,
+        "out": None if folder is None else str(folder),
+        "resume": resume,
+        "torch": torch.__version__,
+    }
+    try:
+        settings |= sources_of(config)
+    except (OSError, TrainError) as error:
+        return Proposal(settings, str(error))
+    if layout.role(rank) == "generator" or folder is None or not resume:
+        return Proposal(settings)
+    try:
+        return Proposal({**settings, "checkpoint": _found(Path(folder))})
+    except TrainError as error:
+        return Proposal(settings, str(error))
+
+
+def sources_of(config: TrainConfig) -> dict[str, str]:
+    """Return fingerprints of the files that a run is made from: two machines may have others under the same names."""
+    found = {}
+    for path in (
+        *parse_sources(config.data, "data").values(),
+        *parse_sources(config.downstream, "downstream").values(),
+    ):
+        with path.open("rb") as stream:
+            found[f"content of {path}"] = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+    if config.model_path:
+        from rlscaling.trainer.model.hf_weights import fingerprint
+
+        found["model"] = fingerprint(config.model_path)
+    return found
+
+
+def _found(folder: Path) -> str:
+    """Return which checkpoint lies in a folder."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return "none"
+    state = load_checkpoint(path)
+    return f"step {state['step']}, {state.get('id', 'without a name')}"
+
+
+def difference(proposals: Sequence[Proposal]) -> str:
+    """Return what keeps the ranks from beginning, one sentence; empty when nothing does.
+
+    Examples
+    --------
+    >>> difference([Proposal({"seed": 0, "lr": 0.1}), Proposal({"seed": 1, "lr": 0.1})])
+    'the ranks disagree: rank 0 has seed=0 and rank 1 has seed=1; start all of them with the same command'
+    """
+    for rank, proposal in enumerate(proposals):
+        if proposal.error:
+            return f"rank {rank}: {proposal.error}"
+    first = proposals[0].settings
+    for rank, proposal in enumerate(proposals[1:], start=1):
+        for name, value in proposal.settings.items():
+            if name in first and first[name] != value:
+                remedy = (
+                    "all trainer ranks must see the same folder"
+                    if name == "checkpoint"
+                    else "start all of them with the same command"
+                )
+                return (
+                    f"the ranks disagree: rank 0 has {name}={first[name]!r} and rank {rank} has {name}={value!r}; "
+                    f"{remedy}"
+                )
+    return ""
+
+
+def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str, timeout: float) -> None:
+    """Compare the proposals of all ranks.
+
+    Parameters
+    ----------
+    store
+        That all ranks see.
+    proposal
+        That of this rank.
+    rank, world
+        Number of this rank and of all.
+    name
+        Another one for each time that ranks agree.
+    timeout
+        Seconds that the others have.
+
+    Raises
+    ------
+    TrainError
+        On every rank, with the same words, when they differ; or when a rank does not say anything in time.
+    """
+    store.set(f"{name}/{rank}", json.dumps(dataclasses.asdict(proposal)))
+    proposals = []
+    for other in range(world):
+        try:
+            store.wait([f"{name}/{other}"], datetime.timedelta(seconds=timeout))
+        except RuntimeError:  # DistStoreError is one
+            raise TrainError(
+                f"rank {other} of {world} has said nothing for {timeout:g} s: it has not started, or has ended with an "
+                "error of its own"
+            ) from None
+        proposals.append(Proposal(**json.loads(store.get(f"{name}/{other}"))))
+    if found := difference(proposals):
+        tell(store, rank=rank, world=world, name=f"{name}/told")
+        raise TrainError(found)
+
+
+def tell(store: Store, *, rank: int, world: int, name: str) -> None:
+    """Wait until every rank knows what this one is about to say, a few seconds at most."""
+    store.set(f"{name}/{rank}", "")
+    try:
+        store.wait([f"{name}/{other}" for other in range(world)], datetime.timedelta(seconds=_TELL_SECONDS))
+    except RuntimeError:
+        return  # a rank is gone already; this one has its reason

@@ -1,0 +1,1 @@
+"""The policy: a decoder of the Llama family, its attention, its head, and its weights on the disk."""

@@ -1,0 +1,1 @@
+"""The training loop, one update of the policy, and everything that a run saves and restores."""

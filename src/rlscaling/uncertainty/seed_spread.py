@@ -1,0 +1,218 @@
+"""How far the ceiling differs between seeds of one recipe: the spread, its interval, and draws of it.
+
+The spread is estimated as between-study variance is in a meta-analysis: each seed's ``A`` has its own error, and
+``Q(tau^2) = sum (A - mean)^2 / (error^2 + tau^2)``, summed over the seeds of every recipe, is chi-square with
+``seeds - recipes`` degrees of freedom at the true ``tau``. Setting it equal to its mean gives the estimate (Paule and
+Mandel 1982), to its quantiles the interval (Q-profile, Viechtbauer 2007), to random draws the draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import chdtri
+
+from rlscaling.arrays import Array
+from rlscaling.errors import FitError
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.verdict import HALF_WIDTHS, MIN_POINTS_FOR_INTERVAL
+from rlscaling.printing.document import html_table, text_table
+from rlscaling.printing.numbers import number, plus_minus
+from rlscaling.serialization import finite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+BISECTIONS = 80
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeedSpread:
+    """Spread of ``A`` between seeds of one recipe, pooled over recipes [ScaleRL, 2.1 and Fig. 8a].
+
+    Attributes
+    ----------
+    sd : float
+        Standard deviation between seeds, the error of each seed's own ``A`` taken out; 0 when that explains it all.
+    confidence_interval : tuple of float
+        95 % interval of ``sd``.
+    dof : int
+        Seeds less recipes: what the estimate rests on.
+    names, values, errors, recipe
+        Every seed: its name, ``A``, the error of that, and the recipe it belongs to (a number).
+    recipes : tuple of str
+    """
+
+    sd: float
+    confidence_interval: tuple[float, float]
+    dof: int
+    names: tuple[str, ...]
+    values: Array
+    errors: Array
+    recipe: tuple[int, ...]
+    recipes: tuple[str, ...]
+
+    @property
+    def _means(self) -> Array:
+        return np.array([self.values[np.array(self.recipe) == k].mean() for k in range(len(self.recipes))])
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw standard deviations that the data allow, shape (size,)."""
+        groups = _groups(self.values, self.errors, self.recipe)
+        return np.sqrt(_tau2(groups, rng.chisquare(self.dof, size)))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a seed: recipe, ``A``, its error, and how far it lies from the recipe's mean."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "recipe": [self.recipes[k] for k in self.recipe],
+                "A": self.values,
+                "standard_error": self.errors,
+                "from_mean": self.values - self._means[list(self.recipe)],
+            },
+            index=pd.Index(self.names, name="seed"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the spread as JSON-ready values."""
+        return {
+            "sd": self.sd,
+            "ci": [finite(v) for v in self.confidence_interval],
+            "dof": self.dof,
+            "seeds": [
+                {"recipe": self.recipes[k], "seed": name, "A": float(a), "standard_error": float(e)}
+                for name, a, e, k in zip(self.names, self.values, self.errors, self.recipe, strict=True)
+            ],
+        }
+
+    def _lines(self) -> tuple[str, list[list[str]]]:
+        low, high = self.confidence_interval
+        head = (
+            f"A differs between seeds with sd {number(self.sd, 4)} (95 %: {number(low, 4)} to {number(high, 4)}; "
+            f"{self.dof} degrees of freedom, pooled over {len(self.recipes)} "
+            f"recipe{'s' if len(self.recipes) > 1 else ''})"
+        )
+        rows = [
+            [name, self.recipes[k], plus_minus(float(value), float(error)), f"{value - self._means[k]:+.4f}"]
+            for name, k, value, error in zip(self.names, self.recipe, self.values, self.errors, strict=True)
+        ]
+        return head, rows
+
+    def __repr__(self) -> str:
+        return f"SeedSpread(sd={self.sd:.4g}, dof={self.dof})"
+
+    def __str__(self) -> str:
+        head, rows = self._lines()
+        return "\n".join([head, text_table(rows, ["seed", "recipe", "A", "from mean"])])
+
+    def _repr_html_(self) -> str:
+        head, rows = self._lines()
+        return html_table(rows, ["seed", "recipe", "A", "from mean"], head)
+
+
+def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
+    """Estimate the spread of ``A`` between seeds, pooled over all recipes that have two or more.
+
+    Parameters
+    ----------
+    recipes : mapping of str to sequence of SigmoidFit
+        The fits of each recipe's seeds. Seeds whose ``A`` is not known to ±0.10 are left out, and recipes with fewer
+        than two others.
+
+    Returns
+    -------
+    SeedSpread
+
+    Raises
+    ------
+    FitError
+        When no recipe has two such seeds, or a seed has no interval.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets, fit_trace, seed_spread
+    >>> truth = datasets.table1()["scalerl"]
+    >>> runs = [datasets.simulate(truth, compute=range(0, 16001, 200), rng=seed) for seed in range(3)]
+    >>> spread = seed_spread({"scalerl": [fit_trace(run) for run in runs]})
+    >>> spread.dof, spread.confidence_interval[0] < 0.005
+    (2, True)
+    """
+    for name, fits in recipes.items():
+        for j, fit in enumerate(fits):
+            if len(fits) > 1 and fit.robust_error is None:
+                raise FitError(
+                    f"{name}, seed {j + 1}: {fit.n_points} fitted points are too few for an interval "
+                    f"({MIN_POINTS_FOR_INTERVAL} needed); leave it out, or evaluate more often"
+                )
+    known = comparable_seeds(recipes)
+    if not known:
+        raise FitError(
+            "no recipe has two seeds whose A is known to ±0.10, so nothing is known about the spread between seeds; "
+            "give a list of fits, or run on"
+        )
+    fits = [recipes[name][j] for name, index in known.items() for j in index]
+    return spread_of(
+        known,
+        tuple(recipes[name][j].name or f"{name}-{j + 1}" for name, index in known.items() for j in index),
+        np.array([fit.A for fit in fits]),
+        np.array([fit.robust_error["A"] for fit in fits if fit.robust_error is not None]),
+    )
+
+
+def comparable_seeds(recipes: Mapping[str, Sequence[SigmoidFit]]) -> dict[str, list[int]]:
+    """Return which seeds of each recipe tell of the spread: those whose ``A`` is known to ±0.10, two or more of them.
+
+    A ceiling that is not identified lies anywhere up to its bound: two of them differ by what was not seen.
+    """
+    known = {name: [j for j, fit in enumerate(fits) if fit.verdict in HALF_WIDTHS] for name, fits in recipes.items()}
+    return {name: index for name, index in known.items() if len(index) > 1}
+
+
+def spread_of(recipes: Mapping[str, Sequence[int]], names: tuple[str, ...], values: Array, errors: Array) -> SeedSpread:
+    """Return the spread from each seed's ``A`` and its error, one recipe's seeds after the other's."""
+    recipe = tuple(k for k, index in enumerate(recipes.values()) for _ in index)
+    errors = np.maximum(errors, 1e-9)
+    groups = _groups(values, errors, recipe)
+    dof = len(values) - len(recipes)
+    tail = 0.5 * (1.0 - LEVEL)
+    targets = np.array([float(dof), chdtri(dof, tail), chdtri(dof, 1.0 - tail)])  # large Q: small spread
+    sd, low, high = np.sqrt(_tau2(groups, targets)).tolist()
+    return SeedSpread(sd, (low, high), dof, names, values, errors, recipe, tuple(recipes))
+
+
+def _groups(values: Array, errors: Array, recipe: Sequence[int]) -> list[tuple[Array, Array]]:
+    """Return values and variances of each recipe's seeds."""
+    index = np.array(recipe)
+    return [(values[index == k], errors[index == k] ** 2) for k in np.unique(index)]
+
+
+def _tau2(groups: list[tuple[Array, Array]], target: Array) -> Array:
+    """Return the variance between seeds at which Q equals each target; 0 where it is smaller already."""
+    largest = max(float(np.ptp(values)) for values, _ in groups)
+    low, high = np.zeros(len(target)), np.full(len(target), math.log1p(1e12 * max(largest, 1e-12) ** 2 / 1e-18))
+    for _ in range(BISECTIONS):  # on a scale where 1e-18 and 1e6 are as far apart as they feel
+        middle = 0.5 * (low + high)
+        above = _q(groups, 1e-18 * np.expm1(middle)) > target
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.asarray(np.where(_q(groups, np.zeros(1)) <= target, 0.0, 1e-18 * np.expm1(0.5 * (low + high))))
+
+
+def _q(groups: list[tuple[Array, Array]], tau2: Array) -> Array:
+    """Return Q at each variance between seeds."""
+    total = np.zeros(len(tau2))
+    for values, variance in groups:
+        w = 1.0 / (variance + tau2[:, None])
+        mean = (w @ values) / w.sum(axis=1)
+        total += np.einsum("ts,ts->t", w, (values - mean[:, None]) ** 2)
+    return total
+
+
+SEED_SD = 0.015  # of A between seeds of one recipe [ScaleRL, 2.1], when several seeds are not given

@@ -1,0 +1,31 @@
+"""``rlscaling backtest``: text, picture, JSON, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.command_line import SCALERL_RUN
+from rlscaling import save_fit
+from rlscaling.cli import main
+from rlscaling.fitting.fit import fit_trace
+
+
+def test_backtest_prints_draws_and_writes_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = log.with_name("b.png")
+    assert main(["backtest", str(log), "--cutoffs", "8000", "--plot", str(picture)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("[run] on this run a forecast to 2x (auto) has been off by")
+    assert picture.stat().st_size > 10_000
+    assert main(["backtest", str(log), "--cutoffs", "8000", "--models", "sigmoid", "last_value", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema_version"] == 1
+    assert {score["model"] for score in found["scores"]} == {"sigmoid", "last_value"}
+
+
+def test_backtest_refuses_a_saved_fit(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = save_fit(fit_trace(SCALERL_RUN), log.with_name("fit.json"))
+    assert main(["backtest", str(saved)]) == 3
+    assert "a saved fit holds no trace" in capsys.readouterr().err

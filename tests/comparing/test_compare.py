@@ -1,0 +1,161 @@
+"""Comparisons: known answers, calibration by simulation, lmfit, seeds, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from helpers.recipe_fits import SCALERL, C, fitted, noisy
+from rlscaling import FitError, compare, fit_sigmoid
+from rlscaling.curves.sigmoid import sigmoid
+
+FIELDS = ("A", "B", "C_mid", "R0")
+
+
+def test_noise_free_recipes_come_back_at_one_R0():
+    truths = {"x": SCALERL, "y": (0.645, 1.70, 10909.0, 0.35), "z": (0.585, 2.44, 2542.0, 0.35)}
+    found = compare({name: fitted(p) for name, p in truths.items()}, rng=0, at=50_000)
+    for name, truth in truths.items():
+        np.testing.assert_allclose([found.rival(name).summary[k] for k in FIELDS], truth, rtol=1e-6)
+        assert found.rival(name).share_compute(0.9)[0] == pytest.approx(truth[2] * 9 ** (1 / truth[1]), rel=1e-6)
+    assert pytest.approx(0.35, abs=1e-7) == found.R0
+    assert found.leader == "y"
+    assert found.verdict("y", "z") == "higher"
+
+
+def test_what_the_three_recipes_say(comparison):
+    assert comparison.leader == "slow"
+    assert comparison.best["slow"] > 0.95
+    assert comparison.verdict("slow", "fast") == "higher"
+    assert comparison.verdict("fast", "slow") == "lower"
+    assert comparison.verdict("fast", "like") == "equal"
+    assert comparison.probability_better("slow", "fast") + comparison.probability_better("fast", "slow") == 1.0
+    assert comparison.probability_better("slow", "fast", at=8000) < 0.05
+    assert comparison.probability_better("slow", "fast", new_run=True) < comparison.probability_better("slow", "fast")
+    crossing = comparison.crossover("fast", "slow")
+    truth = compare({"fast": fitted(SCALERL), "slow": fitted((0.645, 1.70, 10909.0, 0.35))}, rng=0)
+    low, high = crossing.confidence_interval
+    assert low < truth.crossover("fast", "slow").compute < high
+
+
+def test_runs_that_are_no_sigmoid_are_shown_and_never_decided(three):
+    rng = np.random.default_rng(81)
+    odd = {
+        "flat": 0.4 + rng.normal(0, 0.004, len(C)),
+        "falling": 0.6 - 0.1 * C / C[-1] + rng.normal(0, 0.004, len(C)),
+        "misfit": np.where(np.arange(len(C)) == 40, 0.2, noisy(SCALERL, 82)),
+    }
+    fits = {name: fit_sigmoid(C, y) for name, y in odd.items()}
+    assert [str(fit.verdict) for fit in fits.values()] == ["flat", "falling", "misfit"]
+    found = compare({**three, **fits}, rng=0)  # without a warning: where they begin says nothing of the base model
+    for name in odd:
+        assert found.verdict(name, "slow") == "undecided"
+        assert found.verdict(name, "slow", on="R") == "undecided"
+        assert math.isnan(found.best[name])
+    assert sum(p for p in found.best.values() if p == p) == pytest.approx(1.0)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["probability_best"]["flat"] is None
+    assert "flat takes no part: no rise beyond the noise" in str(found)
+    assert "slow - flat" not in str(found)
+    only = compare(fits, rng=0)
+    assert sum(only.best.values()) == pytest.approx(1.0)
+
+
+def calibration(n_pairs):
+    """Stated probability that x beats y at 100k and whether it does, for random pairs of runs of 8k to 16k."""
+    stated, actual = [], []
+    for k in range(n_pairs):
+        rng = np.random.default_rng([7, k])
+        truths = [(rng.uniform(0.56, 0.66), rng.uniform(1.5, 2.5), rng.uniform(1800, 4000), 0.3) for _ in range(2)]
+        ends = rng.integers(38, 75, 2)
+        fits = {n: fitted(p, [k, j], compute=C[:e]) for j, (n, p, e) in enumerate(zip("xy", truths, ends, strict=True))}
+        stated.append(compare(fits, rng=k, n_resamples=200).probability_better("x", "y"))
+        actual.append(sigmoid(1e5, *truths[0]) > sigmoid(1e5, *truths[1]))
+    p, hit = np.array(stated), np.array(actual)
+    return np.maximum(p, 1 - p), np.where(p >= 0.5, hit, ~hit)
+
+
+def test_stated_probabilities_hold():
+    stated, right = calibration(24)
+    sure = stated > 0.9
+    assert sure.sum() >= 10
+    assert right[sure].sum() >= stats.binom.ppf(1e-3, sure.sum(), stated[sure].mean() - 0.03)
+
+
+@pytest.mark.slow
+def test_stated_probabilities_hold_in_many_pairs():
+    stated, right = calibration(200)
+    for low, high in ((0.9, 0.975), (0.975, 1.01)):
+        inside = (stated >= low) & (stated < high)
+        error = math.sqrt(0.25 / inside.sum()) if inside.any() else 1.0
+        assert abs(stated[inside].mean() - right[inside].mean()) <= 0.07 + error
+
+
+def test_runs_off_the_law_decide_nothing(three):
+    C, rng = np.arange(0.0, 16_001.0, 400.0), np.random.default_rng(0)
+    noise = 0.005 * rng.standard_normal((2, len(C)))
+    off = {"flat": 0.4 + noise[0], "down": 0.6 - 0.2 * C / 16_000 + noise[1]}
+    fits = {name: fit_sigmoid(C, y) for name, y in off.items()}
+    alone = compare(fits, rng=0, n_resamples=200)
+    assert not alone.decided
+    assert str(alone).startswith("undecided: every run is flat, falling or no sigmoid")
+    assert alone.to_dict()["verdict"] == "undecided"
+    with_them, without = compare(three | fits, rng=0, n_resamples=200), compare(three, rng=0, n_resamples=200)
+    assert with_them.R0 == pytest.approx(without.R0, abs=1e-12)
+    assert with_them.rival("slow").summary == pytest.approx(without.rival("slow").summary, rel=1e-9)
+
+
+def test_order_and_company_do_not_matter(three, comparison):
+    turned = compare(dict(reversed(three.items())), rng=0)
+    for name in three:
+        assert turned.best[name] == pytest.approx(comparison.best[name], abs=1e-12)
+        np.testing.assert_allclose(turned.rival(name).draws, comparison.rival(name).draws, rtol=1e-9)
+
+
+def test_unit_of_compute_does_not_matter(three, comparison):
+    def scaled(fit, factor):
+        return fit_sigmoid(fit.data.compute * factor, fit.data.pass_rate, min_compute=1500 * factor)
+
+    found = compare({name: scaled(fit, 1024.0) for name, fit in three.items()}, rng=0, at=1024e5)
+    assert found.best == pytest.approx(comparison.best, abs=0.003)
+    assert found.rival("slow").summary["C_mid"] == pytest.approx(1024 * comparison.rival("slow").summary["C_mid"])
+
+
+def test_unbounded_scores_are_compared():
+    def score(A, seed):
+        y = sigmoid(C, A, 1.9, 2500.0, -2.0) + np.random.default_rng(seed).normal(0, 0.02, len(C))
+        return fit_sigmoid(C, y, A_max=math.inf)
+
+    found = compare({"x": score(3.0, 1), "y": score(2.0, 2)}, rng=0)
+    assert found.verdict("x", "y") == "higher"
+    assert found.margin == pytest.approx(0.02 * np.ptp(score(3.0, 1).data.pass_rate[C >= 1500]))
+
+
+@pytest.mark.slow
+def test_a_thousand_runs_with_a_progress_bar():
+    rng = np.random.default_rng(4)
+    compute = np.arange(0, 33) * 500.0
+    fits = {
+        f"r{k}": fit_sigmoid(compute, noisy((rng.uniform(0.5, 0.65), 1.9, 2500.0, 0.35), k, compute=compute))
+        for k in range(1000)
+    }
+    seen = []
+    found = compare(fits, rng=0, n_resamples=200, on_progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (2000, 2000)
+    assert "960 more recipes" in str(found)
+
+
+def test_options_out_of_range(three):
+    for options, message in (
+        ({"margin": 0}, "margin=0 is not a positive number"),
+        ({"n_resamples": 10}, "n_resamples=10 must be a whole number of 100 or more"),
+        ({"confidence_level": 95}, "confidence_level=95 is not between 0 and 1"),
+        ({"at": -1}, r"compute\[0\] is -1: a budget is a positive"),
+        ({"rng": -1}, "rng=-1 is not a seed"),
+        ({"seed_sd": -0.1}, "seed_sd=-0.1 must be a finite number of 0 or more"),
+    ):
+        with pytest.raises(FitError, match=message):
+            compare(three, **options)

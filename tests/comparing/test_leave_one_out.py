@@ -1,0 +1,141 @@
+"""Leave one out: exact recovery, the paper's story, the trainer's names, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from helpers.recipe_fits import SCALERL, C, fitted, noisy
+from rlscaling import FitError, fit_sigmoid, leave_one_out, plot_loo
+from rlscaling.comparing.leave_one_out import CHANGES, change_of
+
+
+@pytest.mark.parametrize("how", [{"R0": 0.35}, {}, {"R0": "free"}], ids=["fixed", "anchored", "free"])
+@pytest.mark.parametrize("shared_R0", [True, False])
+def test_noise_free_curves_give_back_B_and_slopes_equal_B(how, shared_R0):
+    truth = {"scalerl": 2.01, "loo-dapo": 1.77, "loo-savg": 1.4}
+    fits = {name: fitted((0.61, B, 2542.0 + 300 * k, 0.35), **how) for k, (name, B) in enumerate(truth.items())}
+    loo = leave_one_out(fits, rng=0, shared_R0=shared_R0, n_resamples=100)
+    assert pytest.approx(0.61, abs=1e-6) == loo.refit.A
+    for name, B in truth.items():
+        assert loo.refit.B[loo.refit.names.index(name)] == pytest.approx(B, abs=1e-6)
+        assert loo.slopes[name] == pytest.approx(B, abs=1e-6)
+        assert loo.table.loc[name, "B"] == pytest.approx(B, abs=1e-6)
+        compute, F, _ = loo.linearized(name)
+        np.testing.assert_allclose(np.log(F), B * np.log(compute), rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def loo():
+    """CISPO against DAPO (B 2.01 and 1.77 in the paper), and a bf16 head whose ceiling is lower (Fig. 5b)."""
+    truths = {
+        "scalerl": (0.61, 2.01, 2542.0, 0.35),
+        "loo-dapo": (0.61, 1.55, 2542.0, 0.35),
+        "loo-fp32": (0.52, 2.0, 2542.0, 0.35),
+        "loo-lp": (0.61, 2.0, 2600.0, 0.35),
+    }
+    fits = {name: fit_sigmoid(C, noisy(p, [5, k], sd=0.004)) for k, (name, p) in enumerate(truths.items())}
+    return leave_one_out(fits, rng=0)
+
+
+def test_a_lower_ceiling_is_compared_on_A_the_rest_on_B(loo):
+    assert loo.verdict("loo-fp32", on="A") == "lower"
+    assert "loo-fp32" not in loo.refit.names
+    assert loo.verdict("loo-fp32") == "undecided"
+    assert loo.verdict("loo-dapo") == "lower"
+    assert loo.verdict("loo-lp") == "undecided"
+    assert loo.headline.startswith("against scalerl: lower A: loo-fp32; lower B: loo-dapo")
+    assert "no difference shown: loo-lp" in loo.headline
+
+
+def test_noisy_slopes_follow_B(loo):
+    for name in loo.refit.names:
+        assert loo.slopes[name] == pytest.approx(loo.table.loc[name, "B"], rel=0.08)
+
+
+def test_table_text_and_json(loo):
+    assert loo.table.index[0] == "scalerl"
+    assert loo.table.loc["loo-fp32", "change"] == "bf16 head"
+    assert not loo.table.loc["loo-fp32", "common_ceiling"]
+    text = str(loo)
+    assert text.startswith("against scalerl")
+    assert "(own A)" in text
+    assert "not part of it" in text
+    assert "<table>" in loo._repr_html_()
+    assert "against scalerl" in repr(loo)
+    saved = json.loads(json.dumps(loo.to_dict(), allow_nan=False))
+    assert next(row["recipe"] for row in saved["recipes"]) == "scalerl"
+    assert saved["common_ceiling"]["report"]
+
+
+def test_a_reference_alone_on_its_ceiling_has_no_refit():
+    fits = {"scalerl": fitted(SCALERL, 1), "low": fitted((0.5, 1.9, 2542.0, 0.35), 2)}
+    loo = leave_one_out(fits, rng=0)
+    assert loo.refit is None
+    assert loo.verdict("low", on="A") == "lower"
+    assert loo.verdict("low") == "undecided"
+    assert loo.to_dict()["common_ceiling"] is None
+
+
+def test_a_run_that_is_no_sigmoid_is_left_out():
+    wild = noisy(SCALERL, 3)
+    wild[40] -= 0.2
+    fits = {"scalerl": fitted(SCALERL, 1), "b": fitted(SCALERL, 2), "wild": fit_sigmoid(C, wild)}
+    loo = leave_one_out(fits, rng=0)
+    assert set(loo.refit.names) == {"scalerl", "b"}
+    assert "misfit" in str(loo)
+
+
+def test_runs_without_a_rise_have_no_line():
+    rng = np.random.default_rng(9)
+    fits = {name: fit_sigmoid(C, rng.normal(0.4, 0.004, len(C))) for name in ("scalerl", "b")}
+    loo = leave_one_out(fits, rng=0)
+    assert math.isnan(loo.slopes["b"])
+    assert "flat" in str(loo)
+    json.dumps(loo.to_dict(), allow_nan=False)
+    with pytest.raises(FitError, match="no recipe has evaluations between R0 and A to draw"):
+        plot_loo(loo)
+
+
+def test_seeds_of_a_variant_are_taken_together():
+    fits = {"scalerl": [fitted(SCALERL, k) for k in (1, 2)], "loo-savg": [fitted(SCALERL, k) for k in (3, 4)]}
+    loo = leave_one_out(fits, rng=0)
+    assert loo.table.loc["scalerl", "seeds"] == 2
+    assert len(loo.linearized("scalerl")[0]) > 100
+    assert "B_scalerl_0" in loo.refit.report
+
+
+def test_names_of_the_trainer_are_understood():
+    trainer = pytest.importorskip("rlscaling.trainer.settings.recipes", reason="the trainer needs torch")
+    assert set(CHANGES) == {name for name in trainer.RECIPES if name.startswith("loo-")}
+    assert change_of("runs/loo-savg-s3/trace") == "sample average"
+    assert change_of("loo-unheard-of") == ""
+
+
+def test_unknown_reference():
+    fits = {"a": fitted(SCALERL, 1), "b": fitted(SCALERL, 2)}
+    with pytest.raises(FitError, match=r"the reference 'scalerl' is not among the recipes \(a, b\); name one"):
+        leave_one_out(fits)
+    with pytest.raises(FitError, match="leave_one_out needs two or more"):
+        leave_one_out({"scalerl": fits["a"]})
+
+
+def test_other_units_need_no_budget():
+    fits = {
+        name: fit_sigmoid(C * 1e6, noisy(SCALERL, k), compute_unit="tokens", min_compute=1.5e9)
+        for k, name in enumerate(("scalerl", "b"))
+    }
+    assert leave_one_out(fits, rng=0).comparison.compute_unit == "tokens"
+
+
+def test_points_outside_the_range_of_the_curve_have_no_F():
+    fits = {"scalerl": fitted(SCALERL, 1), "b": fitted(SCALERL, 2)}  # noise lifts late evaluations above A
+    loo = leave_one_out(fits, rng=0)
+    compute, F, weight = loo.linearized("b")
+    assert np.all(np.isfinite(F))
+    assert len(compute) < np.sum(C >= 1500)
+    assert math.isfinite(loo.slopes["b"])
+    assert weight.max() <= 1 / 16 + 1e-12

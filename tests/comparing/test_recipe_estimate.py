@@ -1,0 +1,60 @@
+"""Tests of `rlscaling/comparing/recipe_estimate.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from helpers.recipe_fits import SCALERL, C, fitted, noisy
+from rlscaling import compare, fit_sigmoid
+from rlscaling.comparing.recipe_estimate import Of
+from rlscaling.solver.intervals import robust_error
+
+
+def seeds(A, n, start, spread=0.0):
+    rng = np.random.default_rng(start)
+    return [fitted((A + spread * rng.standard_normal(), 1.92, 2542.0, 0.35), np.append(start, j)) for j in range(n)]
+
+
+def test_several_seeds_are_judged_by_their_spread():
+    found = compare({"x": seeds(0.61, 3, 10, 0.015), "y": seeds(0.62, 3, 20, 0.015)}, rng=0)
+    assert found.spread is not None
+    assert found.spread.dof == 4
+    x = found.rival("x")
+    assert robust_error(x.ceilings(Of.RECIPE)) > 1.3 * robust_error(x.draws[:, :, 0].mean(axis=0))
+    assert "A differs between seeds" in str(found)
+    assert found.table.loc["x", "seeds"] == 3
+    A, B = (found.rival(name) for name in "xy")
+    runs_alone = np.mean(A.draws[:, :, 0].mean(axis=0) > B.draws[:, :, 0].mean(axis=0))
+    assert abs(found.A_pairs.p_greater[0] - 0.5) < abs(runs_alone - 0.5)  # the seeds say less than their runs seem to
+
+
+@pytest.mark.slow
+def test_equal_recipes_with_three_seeds_are_seldom_called_different():
+    called = 0
+    for k in range(60):
+        found = compare({"x": seeds(0.61, 3, [11, k], 0.015), "y": seeds(0.61, 3, [12, k], 0.015)}, rng=k, margin=0.001)
+        called += found.verdict("x", "y") in ("higher", "lower")
+    assert called <= stats.binom.ppf(0.999, 60, 0.05)
+
+
+def test_one_seed_takes_the_papers_spread(comparison):
+    assert comparison.spread is None
+    assert np.all(comparison.rivals[0].spread == 0.015)
+    assert "sd 0.015 of A; no recipe has two seeds that tell it" in str(comparison)
+
+
+def test_another_spread_may_be_given(three, comparison):
+    calm = compare(three, rng=0, seed_sd=0.0)
+    assert calm.probability_best(new_run=True) == calm.best == comparison.best
+
+
+def test_seeds_of_which_one_is_a_misfit_know_no_ceiling():
+    good, y = seeds(0.61, 1, 30), noisy(SCALERL, 31)
+    y[40] -= 0.2
+    bad = fit_sigmoid(C, y)
+    assert bad.verdict == "misfit"
+    found = compare({"x": [*good, bad], "y": seeds(0.5, 1, 32)}, rng=0)
+    assert found.rival("x").verdict == "misfit"
+    assert found.verdict("x", "y") == "undecided"

@@ -1,0 +1,95 @@
+"""Other functional forms: recovery, SciPy, units, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers.curve_points import HOURS, NOISE, C
+from rlscaling import FitError, RLScalingError, SigmoidFit, fit_curve, fit_power_law, fit_sigmoid
+from rlscaling.curves.forms import log_linear, power_law
+
+
+def test_the_bound_on_A_is_kept_and_said():
+    y = log_linear(C, -0.2, 0.08)  # straight in log C: the power law runs away
+    fit = fit_power_law(C, y)
+    assert fit.A == 1.0
+    assert fit.at_bound == ("A",)
+    assert "at its bound: A" in str(fit)
+    free = fit_power_law(C, y, A_max=math.inf)
+    assert free.A > 1.0
+    assert free.at_bound == ()
+    assert free.ssr < fit.ssr
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6, 1e15, 1e21])
+@pytest.mark.parametrize("form", ["power-law", "exponential", "log-linear"])
+def test_a_unit_of_compute_changes_no_prediction(form, factor):
+    y = power_law(C, 0.7, 0.6, 20.0) + NOISE
+    base = fit_curve(C, y, form=form)
+    other = fit_curve(C * factor, y, form=form, min_compute=0, compute_unit="tokens")
+    np.testing.assert_allclose(other.predict(C * factor), base.predict(C), atol=1e-7)
+    assert other.ssr == pytest.approx(base.ssr, rel=1e-6)
+
+
+def test_compute_zero_is_left_out_where_the_form_has_no_value():
+    with_zero, y = np.append(0.0, C), np.append(0.1, power_law(C, 0.6, 0.5, 3.0))
+    assert fit_power_law(with_zero, y, min_compute=0).n_points == len(C)
+    assert fit_curve(with_zero, y, form="exponential", min_compute=0).n_points == len(C) + 1
+
+
+def test_the_cutoff_is_that_of_fit_sigmoid():
+    early = np.arange(100.0, 10_000.0, 100.0)
+    y = power_law(early, 0.6, 0.5, 3.0)
+    y[early < 1500] = 0.9
+    assert fit_power_law(early, y).A == pytest.approx(0.6, rel=1e-4)
+    window = fit_power_law(early, y, min_compute=2000, max_compute=5000)
+    assert window.compute_range == (2000.0, 5000.0)
+
+
+def test_sigmoid_by_name_is_fit_sigmoid():
+    y = power_law(C, 0.7, 0.6, 20.0) + NOISE
+    fit = fit_curve(C, y, form="sigmoid")
+    assert isinstance(fit, SigmoidFit)
+    assert fit.params == fit_sigmoid(C, y).params
+
+
+def test_a_falling_run_is_a_constant():
+    fit = fit_power_law(C, 0.6 - C / 1e5)
+    assert pytest.approx(np.mean(0.6 - C / 1e5), abs=1e-9) == fit.A
+    assert fit.D == 0.0
+    assert np.ptp(fit.predict(C)) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"form": "cubic"}, "form='cubic' is unknown; choose one of sigmoid, power-law, exponential, log-linear"),
+        ({"form": "power-law", "min_compute": 39_000}, "too few for a fit"),
+        ({"form": "power-law", "compute_unit": "flops"}, "no default cutoff"),
+        ({"form": "exponential", "A_max": 2.0}, "A_max=2: a pass rate has a bound"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(FitError, match=message):
+        fit_curve(C, 0.3 + NOISE, **options)
+
+
+def test_bad_data_are_refused():
+    with pytest.raises(RLScalingError, match="looks like percent"):
+        fit_power_law(C, 50 + NOISE)
+    with pytest.raises(RLScalingError, match="compute has 3 values"):
+        fit_power_law([1, 2, 3], [0.1])
+
+
+def test_printing():
+    text = str(fit_power_law(C, power_law(C, 0.6, 0.5, 3.0)))
+    assert text.startswith("power-law: A = 0.6, B = 0.5, log_D = 1.099")
+    assert f"({len(C)} points, SSR" in text
+
+
+def test_R0_of_a_form_without_one_is_refused():
+    with pytest.raises(FitError, match=r"R0=0\.3: the power-law form has no R0 to fix"):
+        fit_curve(HOURS[1:], power_law(HOURS[1:], 0.6, 1.0, 500.0), form="power-law", R0=0.3)

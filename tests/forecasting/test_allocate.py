@@ -1,0 +1,46 @@
+"""Tests of `rlscaling/forecasting/allocate.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.scalerl import RUN
+from rlscaling import FitError, Trace, allocate, fit_trace, plan, refit
+
+
+def test_shares_follow_the_rule_of_chen() -> None:
+    """Three recipes, leader first: shares of the others as (error / gap)^2, the leader's by its root."""
+    from rlscaling.forecasting.allocate import _shares
+
+    error = np.array([0.01, 0.02, 0.01])
+    found = _shares(np.array([0.6, 0.56, 0.58]), error, np.array([0.8, 0.1, 0.1]))
+    w = np.array([0.0, (0.02 / 0.04) ** 2, (0.01 / 0.02) ** 2])
+    w[0] = 0.01 * np.sqrt(np.sum((w / error) ** 2))
+    assert found == pytest.approx(w / w.sum())
+    assert _shares(np.array([0.6, 0.5]), error[:2], np.array([0.99, 0.01])).tolist() == [1.0, 0.0]
+
+
+def test_allocate_gives_nothing_to_runs_off_the_law() -> None:
+    C, rng = np.arange(0.0, 16_001.0, 400.0), np.random.default_rng(0)
+    noise = 0.005 * rng.standard_normal((2, len(C)))
+    flat, falling = fit_trace(Trace(C, 0.4 + noise[0])), fit_trace(Trace(C, 0.6 - 0.2 * C / 16_000 + noise[1]))
+    split = allocate({"a": fit_trace(RUN), "flat": flat, "down": falling}, 1e4, rng=0)
+    assert {s.recipe: s.compute for s in split.shares} == {"a": pytest.approx(1e4), "flat": 0.0, "down": 0.0}
+    with pytest.raises(FitError, match="every run is flat, falling or no sigmoid"):
+        allocate({"flat": flat, "down": falling}, 1e4)
+    assert "buy" not in str(plan(falling, rng=0))
+
+
+def test_allocate_drops_the_hopeless_and_refuses_bad_input() -> None:
+    fits = {"good": fit_trace(RUN), "bad": fit_trace(Trace(RUN.compute, 0.5 * RUN.pass_rate))}
+    found = allocate(fits, 10_000, at=32_000, rng=0)
+    assert found.headline == "extend good by 10,000 GPU-hours; drop bad"
+    assert found.to_dict()["shares"][1]["compute"] == 0.0
+    assert str(found).startswith("extend good")
+    with pytest.raises(FitError, match="two recipes or more"):
+        allocate({"good": fits["good"]}, 10_000)
+    with pytest.raises(FitError, match="budget is a positive"):
+        allocate(fits, -1.0)
+    with pytest.raises(FitError, match="one unit"):
+        allocate(fits | {"t": refit(fits["good"], compute_unit="steps", min_compute=0)}, 10_000)

@@ -1,0 +1,77 @@
+"""Tests of `rlscaling/forecasting/monitor.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from helpers.scalerl import RUN, TRUTH
+from rlscaling import FitError, Trace, fit_trace, monitor, simulate
+from rlscaling.forecasting.monitor import reference_fit
+
+
+def test_monitor_is_quiet_on_the_curve_and_notices_a_fall() -> None:
+    fit = fit_trace(RUN, max_compute=9000)
+    healthy = monitor(RUN, fit)
+    assert healthy.status == "healthy"
+    assert healthy.cusum.max() < healthy.limit
+    late = np.maximum(np.cumsum(RUN.compute > 12_000), 0)
+    fallen = monitor(Trace(RUN.compute, RUN.pass_rate - 0.01 * late), fit)
+    assert fallen.status == "alarm"
+    assert fallen.direction == "below"
+    noticed = fallen.alarms[0].compute
+    assert np.sum((RUN.compute > 12_000) & (RUN.compute <= noticed)) <= 12
+    assert fallen.headline.startswith("alarm: the run has left its curve: below it")
+    assert fallen.to_dict()["alarms"][0]["kind"] == "left-curve"
+    assert str(healthy).splitlines()[0].startswith("healthy")
+
+
+def test_residuals_of_healthy_runs_are_standard_normal() -> None:
+    """Sum of squares of 8 runs' residuals, chi-square: between 0.6 and 1.3 of its mean (the noise is taken large)."""
+    z = []
+    for seed in range(8):
+        trace = simulate(TRUTH, compute=np.arange(0, 16_000, 216.2), rho=0.5, wander_sd=0.005, rng=seed)
+        z.append(monitor(trace, fit_trace(trace, max_compute=8500)).z)
+    assert 0.6 < np.mean(np.concatenate(z) ** 2) < 1.3
+
+
+def with_columns(**columns: np.ndarray) -> Trace:
+    return dataclasses.replace(RUN, columns={**RUN.columns, **columns})
+
+
+def test_monitor_warns_of_truncation_entropy_and_a_stall() -> None:
+    fit, n = fit_trace(RUN, max_compute=9000), len(RUN)
+    trace = with_columns(truncation_rate=np.linspace(0.02, 0.15, n), entropy=np.geomspace(1.0, 0.01, n))
+    kinds = [alarm.kind for alarm in monitor(trace, fit).alarms]
+    assert kinds == ["truncation", "entropy"]
+    fine = with_columns(truncation_rate=np.full(n, 0.09), entropy=np.geomspace(1.0, 0.1, n))
+    assert monitor(fine, fit).healthy
+    logged = with_columns(wall_time=600.0 * np.arange(n))
+    assert monitor(logged, fit, idle=2900.0).healthy
+    (alarm,) = monitor(logged, fit, idle=3100.0).alarms
+    assert "no row for 3,100 s, where one came every 600 s" in alarm.message
+
+
+def test_monitor_refuses_what_it_cannot_watch() -> None:
+    fit = fit_trace(RUN, max_compute=9000)
+    with pytest.raises(FitError, match="the trace is in tokens"):
+        monitor(dataclasses.replace(RUN, compute_unit="tokens"), fit)
+    with pytest.raises(FitError, match="too few to watch"):
+        monitor(RUN, fit_trace(RUN, max_compute=2500))
+    with pytest.raises(FitError, match="takes a Trace and a SigmoidFit"):
+        monitor(fit, RUN)  # type: ignore[arg-type]
+    C = np.arange(0.0, 8001.0, 200.0)
+    flat = Trace(C, 0.4 + 0.005 * np.random.default_rng(0).standard_normal(len(C)))
+    with pytest.raises(FitError, match="no curve to leave"):
+        monitor(flat, fit_trace(flat))
+    assert monitor(RUN.up_to(9000), fit).status == "waiting"
+    assert "make the fit anew" in monitor(RUN, fit_trace(RUN, max_compute=5000)).notes[0]
+
+
+def test_reference_lies_well_before_the_end() -> None:
+    assert reference_fit(RUN.up_to(3200)) is None
+    for end in (6000.0, 9000.0, 16_000.0):
+        last = RUN.up_to(end).compute[-1]
+        assert 1.3 < last / reference_fit(RUN.up_to(end)).compute_range[1] < 2.2

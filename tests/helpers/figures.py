@@ -1,0 +1,13 @@
+"""TODO helper helpers.figures"""
+
+from __future__ import annotations
+
+import io
+
+from matplotlib.axes import Axes
+
+
+def drawn(ax: Axes) -> bytes:
+    stream = io.BytesIO()
+    ax.figure.savefig(stream, format="png", dpi=40)
+    return stream.getvalue()

@@ -1,0 +1,114 @@
+"""Messages between ranks: they arrive, losses are noticed, strangers stay out."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from rlscaling.trainer import TrainError
+from rlscaling.trainer.distributed import control_channel
+from rlscaling.trainer.distributed.control_channel import Hub, Message, PeerLostError, Spoke, decode, encode
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Hub, list[Spoke]]]:
+    """The two kinds of ends, three ranks in one process."""
+    store = dist.HashStore()
+    with ThreadPoolExecutor(3) as pool:
+        made = pool.submit(Hub, store, "channel", "127.0.0.1", [1, 2], 30.0)
+        spokes = [pool.submit(Spoke, store, "channel", "127.0.0.1", rank, 30.0).result(30) for rank in (1, 2)]
+        hub = made.result(30)
+    yield hub, spokes
+    hub.close()
+    for spoke in spokes:
+        spoke.close()
+
+
+def test_messages_arrive_as_they_were_sent(ends: tuple[Hub, list[Spoke]]) -> None:
+    hub, spokes = ends
+    arrays = {
+        "flags": torch.tensor([True, False, True]),
+        "numbers": torch.arange(6).reshape(2, 3),
+        "none": torch.empty(0, dtype=torch.float64),
+        "scale": torch.tensor(1.5),
+    }
+    spokes[1].send(Message("group", {"gap": None, "n": 3}, arrays))
+    received = hub.receive(30)
+    assert received is not None
+    rank, message = received
+    assert (rank, message.kind, message.facts) == (2, "group", {"gap": None, "n": 3})
+    for name, value in arrays.items():
+        assert message.arrays[name].dtype == value.dtype
+        assert torch.equal(message.arrays[name], value)
+    assert not spokes[0].waiting()
+    hub.send(Message("start", {"groups": [[0, 7]]}), [1])
+    assert spokes[0].receive().facts["groups"] == [[0, 7]]
+    assert hub.receive(0.01) is None
+
+
+def test_nothing_but_data_is_decoded() -> None:
+    raw = encode(Message("x", arrays={"a": torch.zeros(2)}))
+    head, _ = control_channel._LENGTHS.unpack(raw[:16])
+    with pytest.raises(ValueError, match="cannot create an OBJECT array"):  # one would be a pickle
+        decode(raw[16 : 16 + head].replace(b"<f4", b"object"), bytearray(8))
+
+
+def test_waiting_costs_no_cpu(ends: tuple[Hub, list[Spoke]]) -> None:
+    """A generator without work sleeps in ``receive`` until the next message."""
+    hub, spokes = ends
+    spent: list[float] = []
+
+    def wait() -> None:
+        began = time.thread_time()
+        spokes[0].receive()
+        spent.append(time.thread_time() - began)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.5)
+    assert not spent
+    hub.send(Message("push", {"version": 1}), [1])
+    thread.join(30)
+    assert spent[0] < 0.05
+
+
+def test_a_lost_rank_is_noticed_and_the_others_are_told(ends: tuple[Hub, list[Spoke]]) -> None:
+    hub, spokes = ends
+    hub.explain = lambda rank: f"{rank} is gone"
+    spokes[0].close()
+    assert hub.lost() == 1
+    with pytest.raises(PeerLostError, match="1 is gone"):
+        spokes[1].receive()
+
+
+def test_rank_0_lost_is_noticed(ends: tuple[Hub, list[Spoke]]) -> None:
+    hub, spokes = ends
+    hub.close()
+    with pytest.raises(PeerLostError, match="rank 0 has ended before the run was done; start again with --resume"):
+        spokes[0].receive()
+    assert "rank 0 has ended" in spokes[1].reason()
+
+
+def test_reason_of_the_end_is_told(ends: tuple[Hub, list[Spoke]]) -> None:
+    hub, spokes = ends
+    hub.abort("the loss of step 3 is nan")
+    assert [spoke.reason() for spoke in spokes] == ["the loss of step 3 is nan"] * 2
+
+
+def test_strangers_are_not_let_in() -> None:
+    store = dist.HashStore()
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(Hub, store, "channel", "127.0.0.1", [1], 0.5)
+        port = int(store.get("channel").decode()[1:].split(",")[0])
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(control_channel._HELLO.pack(b"\0" * 32, 1))
+            assert stranger.recv(1) == b""
+        with pytest.raises(TrainError, match=r"rank 1 did not call within 0.5 s"):
+            made.result(30)

@@ -21,7 +21,7 @@ from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.tasks.arithmetic import spell
 from rlscaling.trainer.tasks.make import make_task
 from rlscaling.trainer.tasks.task import Prompt
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 
 SKIPPED = 2  # steps at the beginning that no clock counts: first calls compile, allocate and import
 
@@ -30,7 +30,7 @@ def ours(config: TrainConfig, start: Path, end: Path) -> dict[str, Any]:
     from rlscaling.trainer.training.checkpoint import RunFolder
     from rlscaling.trainer.training.update import update
 
-    run = Run(config)
+    run = RunState(config)
     run.folder = RunFolder(None, {})
     run.model.load_state_dict(torch.load(start))
     run.optimizer.adopt()

@@ -49,7 +49,7 @@ def one(task: tuple[str, int]) -> dict[str, object]:
     }
     comparison = compare(fits, rng=k, margin=MARGIN)
     refit = comparison.with_common_ceiling("x", "y")
-    x, y = comparison.rivals
+    x, y = comparison.recipes
     low, high = comparison.interval(x.exponents() - y.exponents())
     return {
         "A": str(comparison.verdict("x", "y")),

@@ -25,7 +25,7 @@ import torch
 from _common import Check, arguments, finish, versions  # first: it keeps BLAS on one thread
 from rlscaling.trainer import make_config
 from rlscaling.trainer.generation.evaluate import evaluate
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 from rlscaling.trainer.training.warmup import supervised_warmup
 
 HERE = Path(__file__).parent
@@ -77,7 +77,7 @@ def compare(
     settings.write_text(json.dumps(given))
     config = make_config(**given)
     torch.set_num_threads(1)
-    run = Run(config)
+    run = RunState(config)
     supervised_warmup(run.model, run.task, config)
     torch.save(run.model.state_dict(), start)
     speeds: dict[str, list[float]] = {"ours": [], "trl": []}
@@ -100,7 +100,7 @@ def compare(
     return Check(name, ratio, target, at_least=True, note=note), more
 
 
-def _pass_rate(run: Run, weights: Path) -> float:
+def _pass_rate(run: RunState, weights: Path) -> float:
     run.model.load_state_dict(torch.load(weights))
     (result,) = evaluate(run.model, run.task, run.heldout, run.config, seed=1)
     return result.pass_rate

@@ -159,9 +159,9 @@ selection
 
 # %%
 assert early.best["batch-2048"] < 0.95  # not decided at 8,000
-assert str(early.rival("batch-2048").verdict) == "ceiling-not-identified"
+assert str(early.recipe("batch-2048").verdict) == "ceiling-not-identified"
 assert str(early.verdict("batch-2048", "scalerl")) == "undecided"
-assert str(early.rival("unstable").verdict) == "falling"
+assert str(early.recipe("unstable").verdict) == "falling"
 assert early.probability_better("scalerl", "batch-2048", at=8_000) > 0.99
 assert late.leader == "batch-2048"
 assert late.best["batch-2048"] > 0.95
@@ -176,7 +176,7 @@ assert spread.confidence_interval[0] < 0.010 < spread.confidence_interval[1]
 assert str(loo.verdict("loo-dapo")) == "lower"
 assert loo.refit.B_interval[0][0] < 2.01 < loo.refit.B_interval[0][1]
 assert loo.refit.B_interval[1][0] < 1.77 < loo.refit.B_interval[1][1]
-x, y = (late.rival(name).summary["B"] for name in ("scalerl", "generations-8"))
+x, y = (late.recipe(name).summary["B"] for name in ("scalerl", "generations-8"))
 assert x < y
 assert forced.B[0] > forced.B[1]  # the order turned round
 assert selection.choice.form.startswith("sigmoid")

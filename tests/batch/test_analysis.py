@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from helpers.fit_tables import FEW
-from rlscaling.batch.analysis import Request, over_runs, runs_per_task
-from rlscaling.batch.sources import Run
+from rlscaling.batch.analysis import AnalysisOptions, over_runs, runs_per_task
+from rlscaling.batch.sources import RunSource
 
 
 @pytest.mark.parametrize(("n_runs", "n_resamples"), [(1, 1000), (7, 10), (24, 100), (1000, 1000), (10**6, 10**5)])
@@ -22,8 +22,8 @@ def test_tasks_of_runs_share_the_work_out_and_are_not_long(n_runs, n_resamples):
 def test_few_runs_with_many_replicates_give_the_same_as_run_by_run():
     from joblib import parallel_config
 
-    runs = [Run(name, trace) for name, trace in FEW.items()]
-    asked = Request(n_resamples=1000, n_jobs=4)
+    runs = [RunSource(name, trace) for name, trace in FEW.items()]
+    asked = AnalysisOptions(n_resamples=1000, n_jobs=4)
     one = {
         i: found.bootstrap.distribution
         for some in over_runs(_answered, runs[2:], replace(asked, n_jobs=1))

@@ -20,8 +20,8 @@ def test_noise_free_recipes_come_back_at_one_R0():
     truths = {"x": SCALERL, "y": (0.645, 1.70, 10909.0, 0.35), "z": (0.585, 2.44, 2542.0, 0.35)}
     found = compare({name: fitted(p) for name, p in truths.items()}, rng=0, at=50_000)
     for name, truth in truths.items():
-        np.testing.assert_allclose([found.rival(name).summary[k] for k in FIELDS], truth, rtol=1e-6)
-        assert found.rival(name).share_compute(0.9)[0] == pytest.approx(truth[2] * 9 ** (1 / truth[1]), rel=1e-6)
+        np.testing.assert_allclose([found.recipe(name).summary[k] for k in FIELDS], truth, rtol=1e-6)
+        assert found.recipe(name).share_compute(0.9)[0] == pytest.approx(truth[2] * 9 ** (1 / truth[1]), rel=1e-6)
     assert pytest.approx(0.35, abs=1e-7) == found.R0
     assert found.leader == "y"
     assert found.verdict("y", "z") == "higher"
@@ -105,14 +105,14 @@ def test_runs_off_the_law_decide_nothing(three):
     assert alone.to_dict()["verdict"] == "undecided"
     with_them, without = compare(three | fits, rng=0, n_resamples=200), compare(three, rng=0, n_resamples=200)
     assert with_them.R0 == pytest.approx(without.R0, abs=1e-12)
-    assert with_them.rival("slow").summary == pytest.approx(without.rival("slow").summary, rel=1e-9)
+    assert with_them.recipe("slow").summary == pytest.approx(without.recipe("slow").summary, rel=1e-9)
 
 
 def test_order_and_company_do_not_matter(three, comparison):
     turned = compare(dict(reversed(three.items())), rng=0)
     for name in three:
         assert turned.best[name] == pytest.approx(comparison.best[name], abs=1e-12)
-        np.testing.assert_allclose(turned.rival(name).draws, comparison.rival(name).draws, rtol=1e-9)
+        np.testing.assert_allclose(turned.recipe(name).draws, comparison.recipe(name).draws, rtol=1e-9)
 
 
 def test_unit_of_compute_does_not_matter(three, comparison):
@@ -121,7 +121,7 @@ def test_unit_of_compute_does_not_matter(three, comparison):
 
     found = compare({name: scaled(fit, 1024.0) for name, fit in three.items()}, rng=0, at=1024e5)
     assert found.best == pytest.approx(comparison.best, abs=0.003)
-    assert found.rival("slow").summary["C_mid"] == pytest.approx(1024 * comparison.rival("slow").summary["C_mid"])
+    assert found.recipe("slow").summary["C_mid"] == pytest.approx(1024 * comparison.recipe("slow").summary["C_mid"])
 
 
 def test_unbounded_scores_are_compared():

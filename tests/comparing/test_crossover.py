@@ -53,7 +53,7 @@ def test_compute_multiplier_of_shifted_curves_is_the_shift():
     found = compare(fits, rng=0)
     assert found.multiplier("x", "y", 0.5).value == pytest.approx(1.5, rel=1e-6)
     assert found.multiplier("y", "x").value == pytest.approx(1 / 1.5, rel=1e-6)
-    assert found.match("x", "y").share_ratio[0.9][0] == pytest.approx(1.5, rel=1e-6)
+    assert found.pair("x", "y").share_ratio[0.9][0] == pytest.approx(1.5, rel=1e-6)
 
 
 def test_multiplier_is_infinite_where_one_never_reaches_the_target(comparison):

@@ -69,8 +69,8 @@ def test_hours_of_other_devices_need_a_factor(three):
         compare(runs)
     priced = compare(runs, device_factors={"GB200": 1.0, "H100": 0.5}, rng=0)
     plain = compare({"a": three["fast"], "b": three["slow"]}, rng=0)
-    assert priced.rival("b").summary["C_mid"] == pytest.approx(0.5 * plain.rival("b").summary["C_mid"], rel=1e-6)
-    assert priced.rival("b").last_compute == pytest.approx(0.5 * plain.rival("b").last_compute)
+    assert priced.recipe("b").summary["C_mid"] == pytest.approx(0.5 * plain.recipe("b").summary["C_mid"], rel=1e-6)
+    assert priced.recipe("b").last_compute == pytest.approx(0.5 * plain.recipe("b").last_compute)
     assert priced.crossover("a", "b").compute < plain.crossover("a", "b").compute
     with pytest.raises(FitError, match="b ran on H100, and device_factors= names only GB200; add it"):
         compare(runs, device_factors={"GB200": 1.0})

@@ -8,7 +8,7 @@ from scipy import stats
 
 from helpers.recipe_fits import SCALERL, C, fitted
 from rlscaling import compare
-from rlscaling.comparing.pairwise import differences
+from rlscaling.comparing.pairwise import pairwise_differences
 
 
 def test_an_unknown_ceiling_is_never_called_higher_or_lower(three):
@@ -34,7 +34,7 @@ def test_family_of_pairs_is_controlled():
     for _ in range(200):
         truth = rng.standard_normal(10)  # estimates with error 1 around a common 0
         draws = truth[:, None] + rng.standard_normal((10, 400))
-        d = differences(truth, draws, np.ones(10, dtype=bool), margin=0.1, confidence_level=0.95)
+        d = pairwise_differences(truth, draws, np.ones(10, dtype=bool), margin=0.1, confidence_level=0.95)
         once.append(np.any((d.low > 0) | (d.high < 0)))
         family.append(np.any(d.p_family <= 0.05))
     assert np.mean(once) > 0.4
@@ -45,7 +45,7 @@ def test_family_of_pairs_is_controlled():
 def test_one_pair_is_judged_by_its_interval():
     rng = np.random.default_rng(1)
     draws = np.array([rng.normal(2.2, 1.0, 4000), np.zeros(4000)])
-    d = differences(np.array([2.2, 0.0]), draws, np.ones(2, dtype=bool), margin=0.1, confidence_level=0.95)
+    d = pairwise_differences(np.array([2.2, 0.0]), draws, np.ones(2, dtype=bool), margin=0.1, confidence_level=0.95)
     assert d.p_family[0] == pytest.approx(2 * stats.norm.sf(2.2), abs=0.01)
 
 

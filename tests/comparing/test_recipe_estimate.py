@@ -8,8 +8,8 @@ from scipy import stats
 
 from helpers.recipe_fits import SCALERL, C, fitted, noisy
 from rlscaling import compare, fit_sigmoid
-from rlscaling.comparing.recipe_estimate import Of
-from rlscaling.solver.intervals import robust_error
+from rlscaling.comparing.recipe_estimate import Scope
+from rlscaling.solver.intervals import half_width_68
 
 
 def seeds(A, n, start, spread=0.0):
@@ -21,11 +21,11 @@ def test_several_seeds_are_judged_by_their_spread():
     found = compare({"x": seeds(0.61, 3, 10, 0.015), "y": seeds(0.62, 3, 20, 0.015)}, rng=0)
     assert found.spread is not None
     assert found.spread.dof == 4
-    x = found.rival("x")
-    assert robust_error(x.ceilings(Of.RECIPE)) > 1.3 * robust_error(x.draws[:, :, 0].mean(axis=0))
+    x = found.recipe("x")
+    assert half_width_68(x.ceilings(Scope.RECIPE)) > 1.3 * half_width_68(x.draws[:, :, 0].mean(axis=0))
     assert "A differs between seeds" in str(found)
     assert found.table.loc["x", "seeds"] == 3
-    A, B = (found.rival(name) for name in "xy")
+    A, B = (found.recipe(name) for name in "xy")
     runs_alone = np.mean(A.draws[:, :, 0].mean(axis=0) > B.draws[:, :, 0].mean(axis=0))
     assert abs(found.A_pairs.p_greater[0] - 0.5) < abs(runs_alone - 0.5)  # the seeds say less than their runs seem to
 
@@ -41,7 +41,7 @@ def test_equal_recipes_with_three_seeds_are_seldom_called_different():
 
 def test_one_seed_takes_the_papers_spread(comparison):
     assert comparison.spread is None
-    assert np.all(comparison.rivals[0].spread == 0.015)
+    assert np.all(comparison.recipes[0].spread == 0.015)
     assert "sd 0.015 of A; no recipe has two seeds that tell it" in str(comparison)
 
 
@@ -56,5 +56,5 @@ def test_seeds_of_which_one_is_a_misfit_know_no_ceiling():
     bad = fit_sigmoid(C, y)
     assert bad.verdict == "misfit"
     found = compare({"x": [*good, bad], "y": seeds(0.5, 1, 32)}, rng=0)
-    assert found.rival("x").verdict == "misfit"
+    assert found.recipe("x").verdict == "misfit"
     assert found.verdict("x", "y") == "undecided"

@@ -23,7 +23,7 @@ def test_json_table_and_html_are_complete(comparison):
     pairs = comparison.pairs.set_index(["x", "y"])
     assert pairs.loc[("slow", "fast"), "A_verdict"] == "higher"
     assert pairs.loc[("slow", "fast"), "R_p_greater"] == comparison.probability_better("slow", "fast")
-    match = comparison.match("slow", "fast")
+    match = comparison.pair("slow", "fast")
     assert str(match).startswith("higher: at 100,000 GPU-hours slow beats fast with probability 1.00")
     assert "A of slow against fast: higher" in str(match)
     assert "draws" not in repr(match) + repr(match.crossover) + repr(match.multiplier)

@@ -18,12 +18,12 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from helpers.small_runs import SMALL
 from rlscaling.trainer import make_config
-from rlscaling.trainer.distributed.fsdp import Trainers
+from rlscaling.trainer.distributed.fsdp import ShardedDataParallel
 from rlscaling.trainer.generation.rollout import Group
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.training.checkpoint import RunFolder
 from rlscaling.trainer.training.learner import Learner
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 from rlscaling.trainer.training.update import update
 from rlscaling.trainer.training.warmup import supervised_warmup
 
@@ -91,8 +91,8 @@ def gradients(run: Learner, groups: list[Group]) -> tuple[dict[str, Any], torch.
 
 
 def compare(config: TrainConfig, change: Callable[[list[Group]], list[Group]]) -> tuple[float, float, float]:
-    alone = Run(config)
-    together = Learner(config, Trainers(dist.group.WORLD, "cpu"))
+    alone = RunState(config)
+    together = Learner(config, ShardedDataParallel(dist.group.WORLD, "cpu"))
     for run in (alone, together):
         run.folder = RunFolder(None, {})
     supervised_warmup(alone.model, alone.task, config)

@@ -165,7 +165,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "crossover": lambda: compared(*PAIR).crossover(*PAIR),
     "crossover-none": lambda: compared(*EQUAL).crossover(*EQUAL),
     "multiplier": lambda: compared(*PAIR).multiplier(*PAIR),
-    "match": lambda: compared(*PAIR).match(*PAIR),
+    "match": lambda: compared(*PAIR).pair(*PAIR),
     "common-ceiling": lambda: compared(*EQUAL).common_ceiling,
     "leave-one-out": left_out,
     "fit-table": lambda: rl.fit_many(demo(), compute=100_000, n_resamples=100),

@@ -10,7 +10,7 @@ from scipy import stats
 
 from rlscaling import bootstrap, fit_curve, fit_power_law, fit_sigmoid, fit_trace
 from rlscaling.datasets import simulate, table1
-from rlscaling.solver.fitted_model import FittedModel, Series
+from rlscaling.solver.fitted_model import FittedModel, Observations
 from rlscaling.solver.problem import Problem
 from rlscaling.solver.variable_projection import solve
 
@@ -62,7 +62,7 @@ def least_squares_model(x, y, **constraints):
     """The solver on data with repeated compute, which `fit_sigmoid` refuses (its points are a chain)."""
     problem = Problem(compute=x, weights=np.ones(len(x)), A_max=math.inf, R0_min=-math.inf, **constraints)
     params = tuple(solve(problem, y[None, :], n_starts=4).draws()[0].tolist())
-    return FittedModel(problem, Series(x, y, np.ones(len(x)), x), params, params)
+    return FittedModel(problem, Observations(x, y, np.ones(len(x)), x), params, params)
 
 
 def test_r_puromycin():

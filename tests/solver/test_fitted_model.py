@@ -13,7 +13,7 @@ from rlscaling import fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.fitting.data import build
 from rlscaling.fitting.sigmoid_fit import model_of
-from rlscaling.solver.fitted_model import Anchor, Series, fit_model
+from rlscaling.solver.fitted_model import Observations, R0Observation, fit_model
 
 
 def test_the_anchor_is_as_uncertain_as_one_evaluation():
@@ -46,5 +46,5 @@ def test_noise_free_rows_are_recovered_with_an_anchor(name):
     p = TABLE1[name]
     C = np.linspace(0.3 * p.C_mid, 4 * p.C_mid, 40)
     y = sigmoid(C, *p.as_tuple())
-    model = fit_model(problem(C), Series(C, y, np.ones(40), C), Anchor(0.0, 0.3, 0.02))
+    model = fit_model(problem(C), Observations(C, y, np.ones(40), C), R0Observation(0.0, 0.3, 0.02))
     np.testing.assert_allclose(model.params, p.as_tuple(), rtol=1e-9)

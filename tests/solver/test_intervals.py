@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlscaling.solver.intervals import percentile_interval, robust_error
+from rlscaling.solver.intervals import percentile_interval, half_width_68
 
 
 def test_percentile_interval_of_a_curve():
@@ -16,6 +16,6 @@ def test_percentile_interval_of_a_curve():
 
 def test_robust_error_is_the_sd_of_a_normal_and_outliers_do_not_move_it():
     z = np.random.default_rng(0).normal(0, 2.0, 20_000)
-    assert robust_error(z) == pytest.approx(2.0, rel=0.03)
+    assert half_width_68(z) == pytest.approx(2.0, rel=0.03)
     z[:100] = 1e9
-    assert robust_error(z) == pytest.approx(2.0, rel=0.05)
+    assert half_width_68(z) == pytest.approx(2.0, rel=0.05)

@@ -14,7 +14,7 @@ import pytest
 from rlscaling import read_trace
 from rlscaling.errors import TraceError
 from rlscaling.traces.jsonl import read_jsonl
-from rlscaling.traces.trainer_callback import Stopwatch, TraceLog, trace_callback
+from rlscaling.traces.trainer_callback import CallbackTrace, Stopwatch, trace_callback
 
 STEP, EVALUATION, PAUSE = 36.0, 18.0, 7.0  # seconds
 
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def drive(log: TraceLog, clock: Clock, first: int, last: int, every: int = 2, save: int = 0) -> None:
+def drive(log: CallbackTrace, clock: Clock, first: int, last: int, every: int = 2, save: int = 0) -> None:
     """Steps of 36 s, an evaluation of 18 s at every second, 7 s of other work between them."""
     log.begin(first, world_size=4)
     if first == 0:
@@ -62,7 +62,7 @@ def drive(log: TraceLog, clock: Clock, first: int, last: int, every: int = 2, sa
 
 def test_hours_are_those_of_training_alone(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "trace.jsonl"
-    drive(TraceLog(path, "eval_acc", 8, 100, {"seed": 3}), clock, 0, 4)
+    drive(CallbackTrace(path, "eval_acc", 8, 100, {"seed": 3}), clock, 0, 4)
     trace = read_trace(path)
     assert trace.pass_rate.tolist() == pytest.approx([0.2, 0.22, 0.24])
     assert trace.metadata["n_gpus"] == 8
@@ -79,8 +79,8 @@ def test_hours_are_those_of_training_alone(tmp_path: Path, clock: Clock) -> None
 
 def test_a_resume_goes_on_from_the_checkpoint(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "trace.jsonl"
-    drive(TraceLog(path, "eval_acc", None, None, {}), clock, 0, 6)
-    drive(TraceLog(path, "eval_acc", None, None, {}), clock, 4, 8)
+    drive(CallbackTrace(path, "eval_acc", None, None, {}), clock, 0, 6)
+    drive(CallbackTrace(path, "eval_acc", None, None, {}), clock, 4, 8)
     trace = read_trace(path)
     assert trace.columns["step"].tolist() == [0, 2, 4, 6, 8]
     assert (trace.compute * 3600 / 4).tolist() == pytest.approx([step * STEP for step in (0, 2, 4, 6, 8)])
@@ -92,17 +92,17 @@ def test_a_resume_from_a_checkpoint_between_logged_steps_loses_no_hours(tmp_path
     """Evaluated at every fourth step and saved at every third: the trace knew nothing of step 3."""
     path = tmp_path / "trace.jsonl"
 
-    class Unlogged(TraceLog):
+    class Unlogged(CallbackTrace):
         def log(self, step: int, logs: Mapping[str, Any]) -> None:
             pass
 
     drive(Unlogged(path, "eval_acc", None, None, {}), clock, 0, 3, every=4, save=3)
-    drive(TraceLog(path, "eval_acc", None, None, {}), clock, 3, 4, every=4)
+    drive(CallbackTrace(path, "eval_acc", None, None, {}), clock, 3, 4, every=4)
     assert read_trace(path).compute[-1] * 3600 / 4 == pytest.approx(4 * STEP)
 
 
 def test_a_resume_without_the_first_part_is_refused(tmp_path: Path) -> None:
-    log = TraceLog(tmp_path / "trace.jsonl", "eval_acc", 1, None, {})
+    log = CallbackTrace(tmp_path / "trace.jsonl", "eval_acc", 1, None, {})
     with pytest.raises(TraceError, match=r"resumes at step 500, but there is no .*trace.jsonl: the compute before is"):
         log.begin(500, 1)
     log.begin(0, 1)
@@ -112,7 +112,7 @@ def test_a_resume_without_the_first_part_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_training_that_was_interrupted_can_be_resumed_in_the_same_process(tmp_path: Path, clock: Clock) -> None:
-    log = TraceLog(tmp_path / "trace.jsonl", "eval_acc", 1, None, {})
+    log = CallbackTrace(tmp_path / "trace.jsonl", "eval_acc", 1, None, {})
     log.begin(0, 1)
     log.evaluate(0, {"eval_acc": 0.2})
     log.saved(2)
@@ -123,7 +123,7 @@ def test_a_training_that_was_interrupted_can_be_resumed_in_the_same_process(tmp_
 
 
 def test_an_unknown_metric_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
-    log = TraceLog(tmp_path / "trace.jsonl", "eval_accuracy", 1, None, {})
+    log = CallbackTrace(tmp_path / "trace.jsonl", "eval_accuracy", 1, None, {})
     log.begin(0, 1)
     log.check()
     log.evaluate(0, {"eval_acc": 0.5, "eval_loss": 1.0, "epoch": 1})
@@ -134,7 +134,7 @@ def test_an_unknown_metric_is_refused_with_those_that_are_there(tmp_path: Path) 
 
 def test_of_several_evaluation_sets_the_one_with_the_metric_counts(tmp_path: Path) -> None:
     """A Trainer tells of each set on its own; the first that lacked the metric ended the training."""
-    log = TraceLog(tmp_path / "trace.jsonl", "eval_math_acc", 1, None, {})
+    log = CallbackTrace(tmp_path / "trace.jsonl", "eval_math_acc", 1, None, {})
     log.begin(0, 1)
     for score in (0.1, 0.2):
         log.evaluate(0, {"eval_code_acc": 0.9})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
-from rlscaling.batch.sources import Run, said
+from rlscaling.batch.sources import RunSource, said
 from rlscaling.errors import FitError, WorkersError
 from rlscaling.fitting.budgets import DEFAULT_COMPUTE
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class AnalysisOptions:
     """What is asked of every run. ``budgets``: None no forecast, empty the default one."""
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class Analysis:
     """The answer on one run; with fewer than 7 points ``bootstrap`` and ``forecast`` are None: no intervals."""
 
     name: str
@@ -67,14 +67,14 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True)
-class Refusal:
+class FailedAnalysis:
     """A run that could not be answered, and why."""
 
     name: str
     error: str
 
 
-def answer(run: Run, request: Request, on_progress: Progress | None = None) -> Answer | Refusal:
+def answer(run: RunSource, request: AnalysisOptions, on_progress: Progress | None = None) -> Analysis | FailedAnalysis:
     """Return the answer on one run; the numbers depend on that run and the request alone."""
     try:
         with one_thread:
@@ -82,15 +82,15 @@ def answer(run: Run, request: Request, on_progress: Progress | None = None) -> A
     except WorkersError:  # says nothing about the run
         raise
     except Exception as error:
-        return Refusal(run.name, said(error))
+        return FailedAnalysis(run.name, said(error))
 
 
-def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:
+def _answer(run: RunSource, request: AnalysisOptions, on_progress: Progress | None) -> Analysis:
     fit = run.fit(request.options, request.compute_unit)
     told = () if run.source is None or isinstance(run.source, SigmoidFit) else run.source.notes
     budgets = () if request.budgets is None else _budgets(fit, request.budgets)
     cutoffs = cutoff_sensitivity(fit) if request.cutoffs else None
-    asked = Answer(run.name, fit, budgets=budgets, reach_asked=request.reach, cutoffs=cutoffs, told=told)
+    asked = Analysis(run.name, fit, budgets=budgets, reach_asked=request.reach, cutoffs=cutoffs, told=told)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         return asked
     boot = bootstrap(
@@ -105,7 +105,7 @@ def _answer(run: Run, request: Request, on_progress: Progress | None) -> Answer:
     )
 
 
-def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], request: Request, boot: Bootstrap) -> Forecast:
+def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], request: AnalysisOptions, boot: Bootstrap) -> Forecast:
     if request.forecast == "sigmoid":
         return extrapolate(fit, budgets, bootstrap=boot)
     found = extrapolate(fit, budgets, method=request.forecast, seed_sd=request.seed_sd, rng=request.seed)
@@ -125,13 +125,13 @@ def _budgets(fit: SigmoidFit, given: tuple[float, ...]) -> tuple[float, ...]:
 
 # --- many runs ----------------------------------------------------------------------------------------------
 
-Work = Callable[[Run, Request, Progress | None], T]
+Work = Callable[[RunSource, AnalysisOptions, Progress | None], T]
 
 
 def over_runs(
     work: Work[T],
-    runs: Sequence[Run],
-    request: Request,
+    runs: Sequence[RunSource],
+    request: AnalysisOptions,
     on_replicates: Callable[[str], Progress | None] = lambda name: None,
 ) -> Generator[list[tuple[int, T]], None, None]:
     """Yield (index of the run, result of ``work``), some at a time, as they finish.
@@ -143,9 +143,9 @@ def over_runs(
     ----------
     work : callable
         A function of a module: (run, request, progress callback) to a result.
-    runs : sequence of Run
+    runs : sequence of RunSource
         What to work on.
-    request : Request
+    request : AnalysisOptions
         What is asked; its ``n_jobs`` says how many workers.
     on_replicates : callable, optional
         Gives the progress callback of a run by its name, where runs are done one after the other.
@@ -170,16 +170,16 @@ def runs_per_task(n_runs: int, n_resamples: int, workers: int) -> int:
     return max(1, min(PER_TASK // n_resamples, n_runs // (TASKS_PER_WORKER * workers)))
 
 
-def _some(work: Work[T], runs: Sequence[Run], request: Request) -> list[T]:
+def _some(work: Work[T], runs: Sequence[RunSource], request: AnalysisOptions) -> list[T]:
     return [work(run, request, None) for run in runs]
 
 
 SCHEMA_VERSION = 1
 
 
-def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
+def record(given: Analysis | FailedAnalysis, request: AnalysisOptions) -> dict[str, Any]:
     """Return the JSON object of one run; a refused run is ``{"run", "error"}``."""
-    if isinstance(given, Refusal):
+    if isinstance(given, FailedAnalysis):
         return {"run": given.name, "error": given.error}
     fit, boot = given.fit, given.bootstrap
     intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
@@ -213,7 +213,7 @@ def record(given: Answer | Refusal, request: Request) -> dict[str, Any]:
     return out
 
 
-def _extrapolation(given: Answer) -> list[dict[str, Any]]:
+def _extrapolation(given: Analysis) -> list[dict[str, Any]]:
     if given.forecast is not None:
         return given.forecast.to_dict()
     last = given.fit.compute_range[1]
@@ -231,7 +231,7 @@ def _extrapolation(given: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _reach(given: Answer) -> list[dict[str, Any]]:
+def _reach(given: Analysis) -> list[dict[str, Any]]:
     if given.bootstrap is None:
         at = [float(given.fit.compute_to_reach(pass_rate)) for pass_rate in given.reach_asked]
         return [
@@ -257,7 +257,7 @@ def _cutoffs(cutoffs: CutoffSensitivity) -> dict[str, Any]:
     return {"rows": rows, "moves": finite(cutoffs.moves), "warning": cutoffs.warning}
 
 
-def document(answers: Sequence[Answer | Refusal], request: Request) -> dict[str, Any]:
+def document(answers: Sequence[Analysis | FailedAnalysis], request: AnalysisOptions) -> dict[str, Any]:
     """Return the JSON object of the whole command: the run's own when there is one, else with ``runs``."""
     head = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": request.seed}
     records = [record(given, request) for given in answers]

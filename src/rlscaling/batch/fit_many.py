@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from rlscaling.arrays import as_floats
-from rlscaling.batch.analysis import Progress, Request, over_runs
-from rlscaling.batch.fit_table import FitTable, Row, asked_of, columns_of, hash_of, row_of_run
-from rlscaling.batch.fit_table_writer import Ledger, check_out, files_of, journal_of
-from rlscaling.batch.sources import Run, find_runs
+from rlscaling.batch.analysis import AnalysisOptions, Progress, over_runs
+from rlscaling.batch.fit_table import FitTable, Row, columns_of, hash_of, options_of, row_of_run
+from rlscaling.batch.fit_table_writer import FitTableWriter, check_out, files_of, journal_of
+from rlscaling.batch.sources import RunSource, find_runs
 from rlscaling.errors import FitError, TraceError, WorkersError
 from rlscaling.fitting.options import EPOCH, resolve_options
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
@@ -109,7 +109,7 @@ def fit_many(
     if on_error not in ("report", "raise"):
         raise FitError(f'on_error={on_error!r} is unknown; choose "report" or "raise"')
     budgets = None if compute is None else _budgets(compute)
-    request = Request(
+    request = AnalysisOptions(
         options=_checked(options), budgets=budgets, scheme=scheme, n_resamples=n_resamples,
         confidence_level=check_level(confidence_level), seed_sd=seed_sd, seed=_seed(rng), n_jobs=check_n_jobs(n_jobs),
     )  # fmt: skip
@@ -126,8 +126,8 @@ def fit_many(
 
 
 def fit_table(
-    runs: Sequence[Run],
-    request: Request,
+    runs: Sequence[RunSource],
+    request: AnalysisOptions,
     *,
     on_error: str = "report",
     out: Path | None = None,
@@ -138,7 +138,7 @@ def fit_table(
 ) -> FitTable:
     """Answer runs that were read and a request that was checked; `fit_many` says the rest."""
     _check_names(runs)
-    columns, asked = columns_of(request), asked_of(runs, request)
+    columns, asked = columns_of(request), options_of(runs, request)
 
     def take(row: Row) -> None:
         if on_error == "raise" and row["error"] is not None:
@@ -149,7 +149,7 @@ def fit_table(
     with ExitStack() as stack:
         ledger = None
         if out is not None:
-            ledger = stack.enter_context(Ledger(out, asked, columns, resume=resume, overwrite=overwrite))
+            ledger = stack.enter_context(FitTableWriter(out, asked, columns, resume=resume, overwrite=overwrite))
         done: dict[str, Row] = {} if ledger is None else dict(ledger.done)
         for row in done.values():
             take(row)
@@ -177,7 +177,7 @@ def fit_table(
 # --- what was given -------------------------------------------------------------------------------------------
 
 
-def _runs_of(runs: Any, read: Mapping[str, Any] | None, leave_out: Iterable[Path]) -> list[Run]:
+def _runs_of(runs: Any, read: Mapping[str, Any] | None, leave_out: Iterable[Path]) -> list[RunSource]:
     if isinstance(runs, Mapping):
         items = [(str(name), source) for name, source in runs.items()]
     else:
@@ -193,7 +193,7 @@ def _runs_of(runs: Any, read: Mapping[str, Any] | None, leave_out: Iterable[Path
             raise FitError(f"run {number} is a {kind}: fit_many takes Traces or fits, or paths, not both in one call")
         if not name:
             raise FitError(f"run {number} has no name; give a mapping of name to trace, or Trace(..., name=)")
-    return [Run(name, source) for name, source in items]
+    return [RunSource(name, source) for name, source in items]
 
 
 def _read_options(read: Mapping[str, Any] | None) -> ReadOptions:
@@ -204,7 +204,7 @@ def _read_options(read: Mapping[str, Any] | None) -> ReadOptions:
     return ReadOptions(**(read or {}))
 
 
-def _check_names(runs: Sequence[Run]) -> None:
+def _check_names(runs: Sequence[RunSource]) -> None:
     if not runs:
         raise FitError("no runs were given; name at least one")
     twice = [name for name, n in Counter(run.name for run in runs).items() if n > 1]
@@ -237,7 +237,7 @@ def _seed(rng: RngLike) -> int:
     return entropy
 
 
-def _check_replicates(request: Request) -> None:
+def _check_replicates(request: AnalysisOptions) -> None:
     n, scheme = request.n_resamples, request.scheme
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise FitError(f"n_resamples={n!r} must be a whole number of 2 or more; 1000 is usual")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlscaling.batch.analysis import Answer, Progress, Refusal, Request, answer
-from rlscaling.batch.sources import Run
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, Progress, answer
+from rlscaling.batch.sources import RunSource
 from rlscaling.curves.sigmoid import PARAMETER_NAMES
 from rlscaling.fitting.budgets import DEFAULT_COMPUTE
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
@@ -28,7 +28,7 @@ METADATA_KEY = "rlscaling-fits"
 IN_FORECAST = ("", "_low", "_high", "_new_run_low", "_new_run_high", "_supported")
 
 
-def budgets_of(request: Request) -> tuple[float, ...]:
+def budgets_of(request: AnalysisOptions) -> tuple[float, ...]:
     """Return the budgets that have columns; none where no forecast was asked for."""
     if request.budgets is None:
         return ()
@@ -40,7 +40,7 @@ def budget_name(budget: float) -> str:
     return f"R_{int(budget) if float(budget).is_integer() else repr(float(budget))}"
 
 
-def columns_of(request: Request) -> dict[str, str]:
+def columns_of(request: AnalysisOptions) -> dict[str, str]:
     """Return the columns of the table, each with what it holds: a key of ``arrow_schema``'s types."""
     columns = {"run": "text", "verdict": "text", "reason": "text"}
     for name in PARAMETER_NAMES:
@@ -55,7 +55,7 @@ def columns_of(request: Request) -> dict[str, str]:
     return columns | {"version": "text", "seed": "seed", "options": "text", "input": "text"}
 
 
-def options_of(request: Request) -> dict[str, Any]:
+def analysis_options(request: AnalysisOptions) -> dict[str, Any]:
     """Return everything that the numbers of a run depend on, besides the run, the seed and the version."""
     return {name: value for name, value in plain(asdict(request)).items() if name not in ("seed", "n_jobs")}
 
@@ -65,7 +65,7 @@ def hash_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def input_hash(run: Run) -> str:
+def input_hash(run: RunSource) -> str:
     """Return 16 hexadecimal digits that stand for the data of a run, to the last bit."""
     if run.source is None:
         return hash_of(run.error)
@@ -80,11 +80,11 @@ def input_hash(run: Run) -> str:
     return digest.hexdigest()[:16]
 
 
-def row_of(given: Answer | Refusal, request: Request, options: str, source: str) -> Row:
+def row_of(given: Analysis | FailedAnalysis, request: AnalysisOptions, options: str, source: str) -> Row:
     """Return the row of an answer; of a refused run the name and the reason are known."""
     row: Row = dict.fromkeys(columns_of(request))
     row |= {"run": given.name, "version": __version__, "seed": request.seed, "options": options, "input": source}
-    if isinstance(given, Refusal):
+    if isinstance(given, FailedAnalysis):
         return row | {"error": given.error, "at_bound": [], "notes": []}
     fit = given.fit
     row |= {"verdict": str(fit.verdict), "reason": fit.reason, "R0_source": fit.R0_source, "n_points": fit.n_points}
@@ -96,7 +96,7 @@ def row_of(given: Answer | Refusal, request: Request, options: str, source: str)
     return plain(row | _intervals(given) | _forecast(given))  # type: ignore[no-any-return]
 
 
-def _intervals(given: Answer) -> Row:
+def _intervals(given: Analysis) -> Row:
     if given.bootstrap is None:
         return {}
     boot, row = given.bootstrap, {}
@@ -107,7 +107,7 @@ def _intervals(given: Answer) -> Row:
     return row
 
 
-def _forecast(given: Answer) -> Row:
+def _forecast(given: Analysis) -> Row:
     row: Row = {}
     for i, budget in enumerate(given.budgets):
         at = budget_name(budget)
@@ -198,16 +198,16 @@ class FitTable:
         return f"FitTable({self})"
 
 
-def row_of_run(run: Run, request: Request, on_progress: Progress | None, *, options: str) -> Row:
+def row_of_run(run: RunSource, request: AnalysisOptions, on_progress: Progress | None, *, options: str) -> Row:
     """Return the row of one run."""
     return row_of(answer(run, request, on_progress), request, options, input_hash(run))
 
 
-def asked_of(runs: Sequence[Run], request: Request) -> dict[str, Any]:
+def options_of(runs: Sequence[RunSource], request: AnalysisOptions) -> dict[str, Any]:
     """Return what a table is of: two with the same have the same rows."""
     return {
         "version": __version__,
         "seed": request.seed,
-        "options": options_of(request),
+        "options": analysis_options(request),
         "inputs": [[run.name, input_hash(run)] for run in runs],
     }

@@ -66,7 +66,7 @@ def files_of(out: Path) -> tuple[Path, Path, Path]:
     return out, journal, journal.with_name(journal.name + ".torn")
 
 
-class Ledger:
+class FitTableWriter:
     """Collects the rows of a table; each is on the disk when ``add`` returns.
 
     Parameters

@@ -19,7 +19,7 @@ from rlscaling.traces.trace import Trace
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class RunSource:
     """One run to answer: a trace, a saved fit, or the reason why it was refused."""
 
     name: str
@@ -55,7 +55,7 @@ class Run:
 
 def find_runs(
     paths: Iterable[str], reading: ReadOptions, given: Sequence[str] = (), leave_out: Iterable[Path] = ()
-) -> list[Run]:
+) -> list[RunSource]:
     """Return every run that the paths stand for, in order, the refused ones with their reason.
 
     Parameters
@@ -69,7 +69,7 @@ def find_runs(
     leave_out : iterable of Path
         Files that a folder or glob may hold, but that are no inputs.
     """
-    entries: list[Run | tuple[Path, Path]] = []
+    entries: list[RunSource | tuple[Path, Path]] = []
     seen = {path.resolve() for path in leave_out}
     for item in paths:
         for entry in _files(item):
@@ -81,59 +81,59 @@ def find_runs(
             entries.append(entry)
     logs = [entry for entry in entries if isinstance(entry, tuple)]
     names = iter(unique_names(logs))
-    runs: list[Run] = []
+    runs: list[RunSource] = []
     if reading.stitch and len(logs) > 1:
-        runs = [entry for entry in entries if isinstance(entry, Run)]
+        runs = [entry for entry in entries if isinstance(entry, RunSource)]
         if runs:
             name = next(names)
-            return [*runs, Run(name, error="another piece of the run could not be read, so none are stitched")]
+            return [*runs, RunSource(name, error="another piece of the run could not be read, so none are stitched")]
         runs += _build(next(names), lambda: stitched_parts([file for _, file in logs], reading))
         return _tell_apart(runs)
     for entry in entries:
-        runs += [entry] if isinstance(entry, Run) else _read(entry[1], next(names), reading, given)
+        runs += [entry] if isinstance(entry, RunSource) else _read(entry[1], next(names), reading, given)
     return _tell_apart(runs)
 
 
-def _files(item: str) -> list[Run | tuple[Path, Path]]:
+def _files(item: str) -> list[RunSource | tuple[Path, Path]]:
     """Return (what to name it by, the file) for each file of a path or glob, or a refused run in its place."""
     try:
         matches = matches_of(item)
     except (OSError, RLScalingError) as error:
-        return [Run(item, error=said(error))]
-    found: list[Run | tuple[Path, Path]] = []
+        return [RunSource(item, error=said(error))]
+    found: list[RunSource | tuple[Path, Path]] = []
     for match in matches:
         try:
             found += expand(match)
         except Exception as error:
-            found.append(Run(str(match), error=said(error)))
+            found.append(RunSource(str(match), error=said(error)))
     return found
 
 
-def _read(file: Path, name: str, reading: ReadOptions, given: Sequence[str]) -> list[Run]:
+def _read(file: Path, name: str, reading: ReadOptions, given: Sequence[str]) -> list[RunSource]:
     try:
         if is_saved_fit(file):
             options = ", ".join("--" + option.replace("_", "-") for option in given)
             told = (f"{name}: a saved fit; {options} has no effect on it",) if given else ()
             fit = load_fit(file)
-            return [Run(fit.name or name, fit, told=told)]
+            return [RunSource(fit.name or name, fit, told=told)]
     except Exception as error:
-        return [Run(name, error=said(error))]
+        return [RunSource(name, error=said(error))]
     return _build(name, lambda: parts_of(file, reading))
 
 
-def _build(name: str, read: Callable[[], Parts]) -> list[Run]:
+def _build(name: str, read: Callable[[], Parts]) -> list[RunSource]:
     """Return every run that a reader finds, each on its own."""
     try:
         parts = read()
     except Exception as error:
-        return [Run(name, error=said(error))]
+        return [RunSource(name, error=said(error))]
     runs = []
     for label, build in parts.items():
         key = f"{name}:{label}" if label else name
         try:
-            runs.append(Run(key, dataclasses.replace(build(), name=key)))
+            runs.append(RunSource(key, dataclasses.replace(build(), name=key)))
         except Exception as error:
-            runs.append(Run(key, error=said(error)))
+            runs.append(RunSource(key, error=said(error)))
     return runs
 
 
@@ -146,7 +146,7 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}; this is a fault of rlscaling, please report it"
 
 
-def _tell_apart(runs: list[Run]) -> list[Run]:
+def _tell_apart(runs: list[RunSource]) -> list[RunSource]:
     """Return the runs with names of their own: saved fits bring theirs, which another run may have too."""
     taken: set[str] = set()
     result = []

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from rlscaling.batch.analysis import Answer, Refusal, Request, answer, document, over_runs
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, answer, document, over_runs
 from rlscaling.batch.fit_table_writer import files_of
-from rlscaling.batch.sources import Run
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli import output
 from rlscaling.cli.inputs import UsageError, find_runs, fit_options
 from rlscaling.cli.pictures import PICTURES, save_picture
@@ -24,7 +24,7 @@ REFUSED, NOT_IDENTIFIED = 3, 4
 def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
     """Answer every run on the command line and return the exit code."""
     budgets = None if args.budgets is None and not forecast_first else tuple(args.budgets or ())
-    request = Request(
+    request = AnalysisOptions(
         options=fit_options(args), compute_unit=args.compute_unit, budgets=budgets, reach=tuple(args.reach),
         cutoffs=args.cutoffs, scheme=args.scheme, forecast=args.forecast,
         n_resamples=args.resamples, confidence_level=args.confidence_level,
@@ -50,8 +50,8 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
     return _exit_code(answers, args.require_identified)
 
 
-def _answer_all(runs: Sequence[Run], request: Request) -> list[Answer | Refusal]:
-    answers: dict[int, Answer | Refusal] = {}
+def _answer_all(runs: Sequence[RunSource], request: AnalysisOptions) -> list[Analysis | FailedAnalysis]:
+    answers: dict[int, Analysis | FailedAnalysis] = {}
     with output.progress(len(runs), request.n_resamples) as bar, closing(
         over_runs(answer, runs, request, bar.replicates)
     ) as finished:  # fmt: skip
@@ -61,9 +61,9 @@ def _answer_all(runs: Sequence[Run], request: Request) -> list[Answer | Refusal]
     return [answers[index] for index in range(len(runs))]
 
 
-def _say(given: Answer | Refusal) -> None:
+def _say(given: Analysis | FailedAnalysis) -> None:
     """Write on stderr what the reader guessed, or why a run was refused."""
-    if isinstance(given, Refusal):
+    if isinstance(given, FailedAnalysis):
         where = "" if given.name in given.error else f"{given.name}: "
         print(f"rlscaling: error: {where}{given.error}", file=sys.stderr)
         return
@@ -71,9 +71,9 @@ def _say(given: Answer | Refusal) -> None:
         print(f"rlscaling: {given.name}: {note}", file=sys.stderr)
 
 
-def _exit_code(answers: Sequence[Answer | Refusal], require_identified: bool) -> int:
-    known = all(given.fit.verdict.tells_ceiling for given in answers if isinstance(given, Answer))
-    return _code(any(isinstance(given, Refusal) for given in answers), known, require_identified)
+def _exit_code(answers: Sequence[Analysis | FailedAnalysis], require_identified: bool) -> int:
+    known = all(given.fit.verdict.identifies_ceiling for given in answers if isinstance(given, Analysis))
+    return _code(any(isinstance(given, FailedAnalysis) for given in answers), known, require_identified)
 
 
 def _code(refused: bool, known: bool, require_identified: bool) -> int:
@@ -104,7 +104,7 @@ def check_plot(plot: str | None, overwrite: bool) -> None:
     check_new(Path(plot), "--plot", overwrite)
 
 
-def _save_targets(save: str | None, runs: Sequence[Run], overwrite: bool) -> dict[str, Path]:
+def _save_targets(save: str | None, runs: Sequence[RunSource], overwrite: bool) -> dict[str, Path]:
     """Return where the fit of each run is to be saved, by its name."""
     if save is None:
         return {}
@@ -131,8 +131,8 @@ def _file_name(run: str) -> str:
     return re.sub(r"[^\w.()+-]+", "_", run).lstrip(".") or "run"
 
 
-def _write(answers: Sequence[Answer | Refusal], targets: dict[str, Path], args: argparse.Namespace) -> None:
-    done = [given for given in answers if isinstance(given, Answer)]
+def _write(answers: Sequence[Analysis | FailedAnalysis], targets: dict[str, Path], args: argparse.Namespace) -> None:
+    done = [given for given in answers if isinstance(given, Analysis)]
     for given in done:
         if given.name in targets:
             path = save_fit(given.fit, targets[given.name], overwrite=args.overwrite)

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, Refusal
-from rlscaling.batch.sources import Run, said
+from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
+from rlscaling.batch.sources import RunSource, said
 from rlscaling.cli import output
 from rlscaling.cli.commands import REFUSED, check_plot
 from rlscaling.cli.inputs import UsageError, find_runs, fit_options
 from rlscaling.cli.pictures import save_wide
 from rlscaling.comparing.compare import Comparison, compare
 from rlscaling.comparing.leave_one_out import LeaveOneOut, leave_one_out
-from rlscaling.comparing.tables import ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.comparing.tables import ceiling_line, headline, shown_pairs, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
@@ -53,20 +53,20 @@ def leave_one_out_runs(args: argparse.Namespace) -> int:
     return REFUSED if refused else 0
 
 
-def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[Refusal]]:
+def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[FailedAnalysis]]:
     """Fit the runs and do the work; a run that is refused leaves the others to be compared."""
     options = fit_options(args)
     check_plot(args.plot, args.overwrite)
     runs = find_runs(args)
     shared = comparison_options(args)
     fits: dict[str, SigmoidFit] = {}
-    refused: list[Refusal] = []
+    refused: list[FailedAnalysis] = []
     with output.progress(len(runs), args.resamples) as bar:
         for run in runs:
             try:
                 fits[run.name] = _fit(run, options, args.compute_unit)
             except Exception as error:
-                refused.append(Refusal(run.name, said(error)))
+                refused.append(FailedAnalysis(run.name, said(error)))
             bar.run_done()
         for one in refused:
             print(f"rlscaling: error: {one.name}: {one.error}", file=sys.stderr)
@@ -90,7 +90,7 @@ def comparison_options(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _fit(run: Run, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
+def _fit(run: RunSource, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
     fit = run.fit(options, compute_unit)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
@@ -133,7 +133,7 @@ def recipe_names(headers: Mapping[str, Mapping[str, Any]], by: str) -> dict[str,
     return recipes
 
 
-def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[Refusal], show: Any) -> None:
+def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[FailedAnalysis], show: Any) -> None:
     if args.json:
         head = {"schema_version": SCHEMA_VERSION, "version": __version__}
         output.print_json(head | answer | {"refused": [{"run": one.name, "error": one.error} for one in refused]})
@@ -143,7 +143,7 @@ def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[R
 
 def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
     """Write a comparison: who leads, then the tables."""
-    matches = shown_matches(comparison)
+    matches = shown_pairs(comparison)
     decided = comparison.decided
     printer.line(headline(comparison), "bold green" if decided else "bold yellow")
     printer.line(ceiling_line(comparison))
@@ -164,6 +164,7 @@ def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
 def print_leave_one_out(printer: output.Printer, loo: LeaveOneOut) -> None:
     """Write a leave-one-out: what the variants lose, then the table."""
     printer.line(loo.headline, "bold")
-    printer.table(loo.header, loo.rows())
-    for text in loo.foot():
+    for table in loo.tables():
+        printer.table(table.header, table.rows)
+    for text in loo.footnotes():
         printer.line(f"  {text}")

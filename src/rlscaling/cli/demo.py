@@ -12,14 +12,14 @@ import numpy as np
 
 from rlscaling import datasets
 from rlscaling.arrays import Array
-from rlscaling.batch.analysis import SCHEMA_VERSION, Answer, Refusal, Request, answer, record
-from rlscaling.batch.sources import Run
+from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, FailedAnalysis, answer, record
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli.inputs import UsageError
 from rlscaling.cli.output import NEW_RUN, Printer, print_json
 from rlscaling.cli.pictures import write_figure
 from rlscaling.printing.numbers import interval, number, plus_minus, rough
 from rlscaling.report.make import make_report
-from rlscaling.solver.intervals import percentile_interval, robust_error
+from rlscaling.solver.intervals import half_width_68, percentile_interval
 from rlscaling.traces.trace import Trace
 from rlscaling.traces.trace_files import write_trace
 from rlscaling.version import __version__
@@ -62,8 +62,8 @@ def demo(args: argparse.Namespace) -> int:
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; name a folder")
     traces = datasets.load_demo()
-    early_request = Request(budgets=(CHECK, BUDGET), seed=args.seed)
-    request = Request(budgets=(BUDGET,), seed=args.seed)
+    early_request = AnalysisOptions(budgets=(CHECK, BUDGET), seed=args.seed)
+    request = AnalysisOptions(budgets=(BUDGET,), seed=args.seed)
     early = _answered(traces[EARLY], early_request)
     first, second = (_answered(traces[name], request) for name in (WHOLE, OTHER))
     check = _early_check(early, first, traces[WHOLE])
@@ -92,13 +92,13 @@ def demo(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answered(trace: Trace, request: Request) -> Answer:
-    given = answer(Run(trace.name, trace), request)
-    assert not isinstance(given, Refusal), given.error
+def _answered(trace: Trace, request: AnalysisOptions) -> Analysis:
+    given = answer(RunSource(trace.name, trace), request)
+    assert not isinstance(given, FailedAnalysis), given.error
     return given
 
 
-def _draws(given: Answer, *, new_run: bool = False) -> Array:
+def _draws(given: Analysis, *, new_run: bool = False) -> Array:
     """Return the draws of the pass rate at the last budget of the forecast."""
     assert given.forecast is not None
     draws = given.forecast.distribution_new_run if new_run else given.forecast.distribution
@@ -112,7 +112,7 @@ def _pair(values: Array) -> tuple[float, float]:
 # --- the early forecast ---------------------------------------------------------------------------------------
 
 
-def _early_check(early: Answer, whole: Answer, trace: Trace) -> EarlyCheck:
+def _early_check(early: Analysis, whole: Analysis, trace: Trace) -> EarlyCheck:
     assert early.forecast is not None
     ahead = trace.compute > early.fit.compute_range[1]
     error = float(np.mean(early.fit.predict(trace.compute[ahead]) - trace.pass_rate[ahead]))
@@ -142,7 +142,7 @@ def _check_record(check: EarlyCheck) -> dict[str, Any]:
 # --- two recipes ----------------------------------------------------------------------------------------------
 
 
-def compare_two(first: Answer, second: Answer) -> Comparison:
+def compare_two(first: Analysis, second: Analysis) -> Comparison:
     """Compare two runs at the last budget of their forecasts."""
     assert first.forecast is not None
     assert second.forecast is not None
@@ -159,7 +159,7 @@ def compare_two(first: Answer, second: Answer) -> Comparison:
     return Comparison(difference, spans[0], shares[0], spans[1], shares[1], cross, sentence)
 
 
-def _crossover(first: Answer, second: Answer, budget: float) -> float | None:
+def _crossover(first: Analysis, second: Analysis, budget: float) -> float | None:
     """Return the last compute below ``budget`` at which the two fitted curves cross."""
     grid = np.geomspace(min(first.fit.compute_range[0], second.fit.compute_range[0]), budget, 2000)
     gap = second.fit.predict(grid) - first.fit.predict(grid)
@@ -183,7 +183,7 @@ def _conclusion(
     return f"{text}; between new runs of both it would be ahead with probability {share_new:.2f}."
 
 
-def _comparison_record(comparison: Comparison, first: Answer, second: Answer) -> dict[str, Any]:
+def _comparison_record(comparison: Comparison, first: Analysis, second: Analysis) -> dict[str, Any]:
     return {
         "recipes": [first.name, second.name],
         "compute": BUDGET,
@@ -201,7 +201,12 @@ def _comparison_record(comparison: Comparison, first: Answer, second: Answer) ->
 
 
 def _tell(
-    early: Answer, first: Answer, second: Answer, request: Request, check: EarlyCheck, comparison: Comparison
+    early: Analysis,
+    first: Analysis,
+    second: Analysis,
+    request: AnalysisOptions,
+    check: EarlyCheck,
+    comparison: Comparison,
 ) -> None:
     to = Printer(sys.stdout)
     to.line(ABOUT)
@@ -240,7 +245,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} % of draws"
 
 
-def _side_by_side(first: Answer, second: Answer) -> list[list[str]]:
+def _side_by_side(first: Analysis, second: Analysis) -> list[list[str]]:
     rows = []
     for j, name in enumerate(("A", "B", "C_mid", "R0")):
         cells = []
@@ -258,7 +263,7 @@ def _side_by_side(first: Answer, second: Answer) -> list[list[str]]:
 
 
 def _cell(value: float, draws: Array, ci: tuple[float, float]) -> str:
-    return f"{plus_minus(value, robust_error(draws))}  {interval(*ci)}"
+    return f"{plus_minus(value, half_width_68(draws))}  {interval(*ci)}"
 
 
 def _next_steps(out: Path, stream: Any) -> None:
@@ -272,7 +277,7 @@ def _next_steps(out: Path, stream: Any) -> None:
     )
 
 
-def _draw(early: Answer, first: Answer, second: Answer, whole: Trace, path: Path) -> None:
+def _draw(early: Analysis, first: Analysis, second: Analysis, whole: Trace, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from rlscaling.plotting.runs import plot_forecast, plot_runs

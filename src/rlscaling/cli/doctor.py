@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rlscaling.batch.analysis import SCHEMA_VERSION
-from rlscaling.batch.sources import Run
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli.commands import REFUSED
 from rlscaling.cli.inputs import find_runs
 from rlscaling.cli.output import Printer, print_json
@@ -35,7 +35,7 @@ def doctor(args: argparse.Namespace) -> int:
     return REFUSED if any(one.severity == "decide" for findings in found.values() for one in findings) else 0
 
 
-def _examine(run: Run) -> list[Finding]:
+def _examine(run: RunSource) -> list[Finding]:
     """Return the findings of one run; one that cannot be read has its error, which says what to do."""
     if isinstance(run.source, SigmoidFit):
         return [Finding("decide", "a saved fit, not a log", "give the log it was made from")]

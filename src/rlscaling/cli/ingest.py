@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlscaling.batch.analysis import SCHEMA_VERSION
-from rlscaling.batch.sources import Run
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli.commands import REFUSED, check_new
 from rlscaling.cli.inputs import UsageError, find_runs
 from rlscaling.cli.output import Printer, print_json
@@ -48,9 +48,9 @@ def ingest(args: argparse.Namespace) -> int:
     return REFUSED if len(traces) < len(runs) else 0
 
 
-def _without_fit(run: Run) -> Run:
+def _without_fit(run: RunSource) -> RunSource:
     if isinstance(run.source, SigmoidFit):
-        return Run(run.name, error="a saved fit, not a log; give the log it was made from")
+        return RunSource(run.name, error="a saved fit, not a log; give the log it was made from")
     return run
 
 
@@ -63,7 +63,7 @@ def _write(traces: dict[str, Trace], out: Path, overwrite: bool) -> None:
         raise UsageError(f"--out {out}: {len(traces)} runs go into a Parquet file only; end the name in .parquet")
 
 
-def _record(run: Run) -> dict[str, Any]:
+def _record(run: RunSource) -> dict[str, Any]:
     """Return the JSON object of one run; a refused run is ``{"run", "error"}``."""
     trace = run.source
     if not isinstance(trace, Trace):
@@ -79,7 +79,7 @@ def _record(run: Run) -> dict[str, Any]:
     }
 
 
-def _print(printer: Printer, runs: Sequence[Run]) -> None:
+def _print(printer: Printer, runs: Sequence[RunSource]) -> None:
     for run in runs:
         trace = run.source
         if not isinstance(trace, Trace):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.sources import Run
+from rlscaling.batch.sources import RunSource
 from rlscaling.batch.sources import find_runs as runs_at
 from rlscaling.errors import RLScalingError
 from rlscaling.fitting.options import EPOCH, resolve_options
@@ -44,7 +44,7 @@ def fit_options(args: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def find_runs(args: argparse.Namespace, *, receipts: bool = False, leave_out: Iterable[Path] = ()) -> list[Run]:
+def find_runs(args: argparse.Namespace, *, receipts: bool = False, leave_out: Iterable[Path] = ()) -> list[RunSource]:
     """Return every run that the paths stand for, in order, the refused ones with their reason."""
     reading, given = reading_options(args)
     found = runs_at(args.paths, dataclasses.replace(reading, receipt=receipts), tuple(given), leave_out)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rlscaling.batch.analysis import Answer, Progress, Refusal, Request
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, Progress
 from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
 from rlscaling.forecasting.results import forecast_rows, reach_text
 from rlscaling.printing.document import text_table
@@ -59,7 +59,7 @@ class Printer:
         """Write the name of what follows."""
         self.line(text, "bold")
 
-    def verdict(self, given: Answer) -> None:
+    def verdict(self, given: Analysis) -> None:
         """Write the verdict in its colour, the run and the reason."""
         verdict, name, reason = str(given.fit.verdict), given.name, given.fit.reason
         if self.console is None:
@@ -86,20 +86,22 @@ class Printer:
             table.add_row(*cells)
         self.console.print(table)
 
-    def answers(self, answers: Sequence[Answer | Refusal], request: Request, *, forecast_first: bool) -> None:
+    def answers(
+        self, answers: Sequence[Analysis | FailedAnalysis], request: AnalysisOptions, *, forecast_first: bool
+    ) -> None:
         """Write every answer, and an overview when there are several."""
         for given in answers:
-            if isinstance(given, Answer):
+            if isinstance(given, Analysis):
                 self.answer(given, request, forecast_first=forecast_first)
                 if len(answers) > 1:
                     self.line()
-        if any(isinstance(given, Answer) and given.bootstrap is not None for given in answers):
+        if any(isinstance(given, Analysis) and given.bootstrap is not None for given in answers):
             self.line("  " + NEW_RUN.format(request.seed_sd), "dim")
         if len(answers) > 1:
             self.line()
             self.overview(answers, request)
 
-    def answer(self, given: Answer, request: Request, *, forecast_first: bool = False) -> None:
+    def answer(self, given: Analysis, request: AnalysisOptions, *, forecast_first: bool = False) -> None:
         """Write the answer on one run, the verdict first."""
         self.verdict(given)
         parts = [self._parameters, self._forecast]
@@ -113,7 +115,7 @@ class Printer:
             if note not in given.told:
                 self.line(f"  note: {note}", "dim")
 
-    def _parameters(self, given: Answer, request: Request) -> None:
+    def _parameters(self, given: Analysis, request: AnalysisOptions) -> None:
         boot = given.bootstrap
         if boot is None:
             self.table(["", "estimate", "", ""], parameter_rows(given.fit))
@@ -126,7 +128,7 @@ class Printer:
         how = f"{boot.n_resamples:,} replicates ({boot.scheme}, seed {request.seed})"
         self.line(f"  {how}; {provenance(given.fit)}", "dim")
 
-    def _forecast(self, given: Answer, request: Request) -> None:
+    def _forecast(self, given: Analysis, request: AnalysisOptions) -> None:
         level = f"{100 * request.confidence_level:g} %"
         header = [unit_text(given.fit.compute_unit), "of data", "pass rate", f"{level} this run", f"{level} new run"]
         if given.forecast is not None:
@@ -135,7 +137,7 @@ class Printer:
             last = given.fit.compute_range[1]
             self.table(header, [[number(c), f"{c / last:.3g}x", "not identified", "", ""] for c in given.budgets])
 
-    def _cutoffs(self, given: Answer) -> None:
+    def _cutoffs(self, given: Analysis) -> None:
         title, *_ = str(given.cutoffs).splitlines()
         self.line(f"  {title}")
         if self.console is None:
@@ -152,11 +154,11 @@ class Printer:
         if given.cutoffs.warning:
             self.line("  " + given.cutoffs.warning, "yellow")
 
-    def overview(self, answers: Sequence[Answer | Refusal], request: Request) -> None:
+    def overview(self, answers: Sequence[Analysis | FailedAnalysis], request: AnalysisOptions) -> None:
         """Write one row a run: verdict, interval of A, points."""
         rows = []
         for given in answers:
-            if isinstance(given, Refusal):
+            if isinstance(given, FailedAnalysis):
                 rows.append([given.name, "refused", "", "", ""])
                 continue
             ci = given.bootstrap.confidence_interval["A"] if given.bootstrap is not None else None
@@ -168,7 +170,7 @@ class Printer:
         self.table(header, rows, verdict_column=1)
 
 
-def _reach_lines(given: Answer) -> list[str]:
+def _reach_lines(given: Analysis) -> list[str]:
     """Return a line for each pass rate that was to be reached; without intervals where there are too few points."""
     unit = unit_text(given.fit.compute_unit)
     if given.bootstrap is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlscaling.batch.analysis import Answer
+from rlscaling.batch.analysis import Analysis
 from rlscaling.plotting.elements import literal
 from rlscaling.plotting.runs import plot_fit, plot_forecast
 
@@ -21,7 +21,7 @@ PICTURES = (".png", ".svg", ".pdf")
 ONE, PANEL, WIDE = (7.5, 5.0), (4.6, 3.6), (9.0, 5.0)  # inches
 
 
-def draw_answer(given: Answer, ax: Axes, *, legend: bool = True) -> None:
+def draw_answer(given: Analysis, ax: Axes, *, legend: bool = True) -> None:
     """Draw the forecast of a run where there is one, else its fit."""
     if given.forecast is not None:
         plot_forecast(given.forecast, ax, bootstrap=given.bootstrap, legend=legend)
@@ -29,7 +29,7 @@ def draw_answer(given: Answer, ax: Axes, *, legend: bool = True) -> None:
         plot_fit(given.fit, given.bootstrap, ax, legend=legend)
 
 
-def save_picture(answers: Sequence[Answer], path: Path) -> None:
+def save_picture(answers: Sequence[Analysis], path: Path) -> None:
     """Draw one run large, or several as panels named above their verdicts, and write the file."""
     from matplotlib.figure import Figure
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, Refusal
-from rlscaling.batch.sources import Run, said
+from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
+from rlscaling.batch.sources import RunSource, said
 from rlscaling.cli import output
 from rlscaling.cli.commands import REFUSED, check_plot
 from rlscaling.cli.inputs import UsageError, find_runs, fit_options
@@ -19,7 +19,7 @@ from rlscaling.forecasting.allocate import Allocation, allocate
 from rlscaling.forecasting.backtest import Backtest, backtest
 from rlscaling.forecasting.plan import Plan, plan
 from rlscaling.plotting.plans import plot_backtest, plot_plan
-from rlscaling.printing.document import Printed
+from rlscaling.printing.document import Document
 from rlscaling.version import __version__
 
 
@@ -27,7 +27,7 @@ def backtest_runs(args: argparse.Namespace) -> int:
     """Answer ``rlscaling backtest`` and return the exit code."""
     options, runs = fit_options(args), _runs(args)
 
-    def work(run: Run) -> Backtest:
+    def work(run: RunSource) -> Backtest:
         return backtest(run.trace(), cutoffs=args.cutoffs, models=args.models, rng=args.seed, **options)
 
     answers = _answer(runs, work)
@@ -41,7 +41,7 @@ def plan_runs(args: argparse.Namespace) -> int:
     """Answer ``rlscaling plan`` and return the exit code."""
     options, runs = fit_options(args), _runs(args)
 
-    def work(run: Run) -> Plan:
+    def work(run: RunSource) -> Plan:
         fit = run.fit(options, args.compute_unit)
         return plan(fit, target_half_width=args.target, at=args.at, next_compute=args.next, rng=args.seed)
 
@@ -60,7 +60,7 @@ def plan_runs(args: argparse.Namespace) -> int:
     return code
 
 
-def _runs(args: argparse.Namespace) -> list[Run]:
+def _runs(args: argparse.Namespace) -> list[RunSource]:
     """Return the runs; a picture is of one, and could be written."""
     check_plot(args.plot, args.overwrite)
     runs = find_runs(args)
@@ -69,25 +69,27 @@ def _runs(args: argparse.Namespace) -> list[Run]:
     return runs
 
 
-def _answer(runs: list[Run], work: Callable[[Run], Any]) -> list[Any]:
+def _answer(runs: list[RunSource], work: Callable[[RunSource], Any]) -> list[Any]:
     answers = []
     with output.progress(len(runs), 0) as bar:
         for run in runs:
             try:
                 answers.append(work(run))
             except Exception as error:
-                answers.append(Refusal(run.name, said(error)))
+                answers.append(FailedAnalysis(run.name, said(error)))
             bar.run_done()
     return answers
 
 
 def _write(args: argparse.Namespace, answers: list[Any], split: Allocation | None = None) -> int:
     """Write every answer, and how a budget is split over them, and return the exit code."""
-    refused = [given for given in answers if isinstance(given, Refusal)]
+    refused = [given for given in answers if isinstance(given, FailedAnalysis)]
     for one in refused:
         print(f"rlscaling: error: {one.name}: {one.error}", file=sys.stderr)
     if args.json:
-        records = [a.to_dict() if not isinstance(a, Refusal) else {"run": a.name, "error": a.error} for a in answers]
+        records = [
+            a.to_dict() if not isinstance(a, FailedAnalysis) else {"run": a.name, "error": a.error} for a in answers
+        ]
         head: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": args.seed}
         head |= {} if split is None else {"split": split.to_dict()}
         output.print_json(records[0] | head if len(records) == 1 else {**head, "runs": records})
@@ -96,15 +98,16 @@ def _write(args: argparse.Namespace, answers: list[Any], split: Allocation | Non
     if split is not None:
         _print(printer, split, "")
     for given in answers:
-        if not isinstance(given, Refusal):
+        if not isinstance(given, FailedAnalysis):
             name = given.trace.name if isinstance(given, Backtest) else given.fit.name
             _print(printer, given, f"[{name}] ")
     return REFUSED if refused else 0
 
 
-def _print(printer: output.Printer, found: Printed, name: str) -> None:
+def _print(printer: output.Printer, found: Document, name: str) -> None:
     printer.line(name + found.headline, "bold")
-    if rows := found.rows():
-        printer.table(found.header, rows)
-    for text in found.foot():
+    for table in found.tables():
+        if table.rows:
+            printer.table(table.header, table.rows)
+    for text in found.footnotes():
         printer.line(f"  {text}")

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, Request
+from rlscaling.batch.analysis import SCHEMA_VERSION, AnalysisOptions
 from rlscaling.batch.fit_many import fit_table
 from rlscaling.batch.fit_table import FitTable, Row
 from rlscaling.batch.fit_table_writer import check_out, journal_of
-from rlscaling.batch.sources import Run
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli import output
 from rlscaling.cli.inputs import UsageError
 from rlscaling.errors import RLScalingError, WorkersError
@@ -47,7 +47,7 @@ def out_of(args: argparse.Namespace) -> Path | None:
     return out
 
 
-def write_table(runs: Sequence[Run], request: Request, args: argparse.Namespace, out: Path) -> FitTable:
+def write_table(runs: Sequence[RunSource], request: AnalysisOptions, args: argparse.Namespace, out: Path) -> FitTable:
     """Answer every run into the table, and print what it came to."""
 
     def tell(row: Row) -> None:
@@ -96,4 +96,4 @@ def _print(printer: output.Printer, table: FitTable, out: Path) -> None:
 
 def known_ceilings(verdicts: Mapping[str, int]) -> bool:
     """Return whether the ceiling of every run that was answered is known well enough."""
-    return all(Verdict(name).tells_ceiling for name in verdicts if name != "refused")
+    return all(Verdict(name).identifies_ceiling for name in verdicts if name != "refused")

@@ -7,16 +7,16 @@ import dataclasses
 import sys
 from typing import Any
 
-from rlscaling.batch.analysis import Answer, Refusal, Request, answer, document, record
-from rlscaling.batch.sources import Run
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, answer, document, record
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli.inputs import UsageError
 from rlscaling.cli.output import Printer, print_json
 from rlscaling.readers.read import read_traces
 from rlscaling.traces.trace import Trace
-from rlscaling.trainer.command.jobs import Trained, jobs_of, run_jobs
+from rlscaling.trainer.command.jobs import FinishedJob, jobs_of, run_jobs
 from rlscaling.trainer.errors import TrainError
 
-REQUEST = Request(options={"min_compute": "epoch"}, compute_unit=None)
+REQUEST = AnalysisOptions(options={"min_compute": "epoch"}, compute_unit=None)
 """The fit at the end: on the step axis, which is the same whatever else the machine does, after the first epoch."""
 
 
@@ -24,8 +24,8 @@ REQUEST = Request(options={"min_compute": "epoch"}, compute_unit=None)
 class Summary:
     """A trained run and the fit of each of its domains."""
 
-    trained: Trained
-    answers: list[Answer | Refusal]
+    trained: FinishedJob
+    answers: list[Analysis | FailedAnalysis]
     ceilings: list[float | None]  # of each domain: the best possible pass rate, where it is known
 
     def record(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def train(args: argparse.Namespace) -> int:
     return 0
 
 
-def _summarize(trained: Trained) -> Summary:
+def _summarize(trained: FinishedJob) -> Summary:
     path = trained.result.trace_path
     assert path is not None  # the command always has a folder
     traces = read_traces(path, compute_column="step", compute_unit="steps")
@@ -79,10 +79,10 @@ def _summarize(trained: Trained) -> Summary:
     return Summary(trained, answers, [_ceiling(trace) for trace in traces.values()])
 
 
-def _run(name: str, trace: Trace, trained: Trained) -> Run:
+def _run(name: str, trace: Trace, trained: FinishedJob) -> RunSource:
     config = trained.job.config
     domain = name.partition(":")[2]
-    return Run(f"{config.recipe}, seed {config.seed}{', ' * bool(domain)}{domain}", trace)
+    return RunSource(f"{config.recipe}, seed {config.seed}{', ' * bool(domain)}{domain}", trace)
 
 
 def _ceiling(trace: Trace) -> float | None:
@@ -96,12 +96,12 @@ def _tell(summary: Summary) -> None:
     for note in summary.trained.result.notes:
         printer.line(f"  {note}")
     for given, ceiling in zip(summary.answers, summary.ceilings, strict=True):
-        if isinstance(given, Answer):
+        if isinstance(given, Analysis):
             printer.answer(given, REQUEST)
         else:
             printer.line(f"no fit [{given.name}]: {given.error}")
         if ceiling is not None:
             printer.line(f"  best possible pass rate of the task: {ceiling:.3f}")
     # a run that is shorter than an epoch has nothing behind it
-    floor = "epoch" if any(isinstance(given, Answer) for given in summary.answers) else "0"
+    floor = "epoch" if any(isinstance(given, Analysis) for given in summary.answers) else "0"
     printer.line(f"  fit it against measured time: rlscaling fit {folder} --min-compute {floor}")

@@ -28,7 +28,7 @@ from rlscaling.version import __version__
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class WatchStep:
     """What one look at a log has found, as far as it went; ``waiting`` says why no further.
 
     ``fit`` is of the whole run, ``reference`` of its beginning, by which the rest is watched.
@@ -66,7 +66,7 @@ class Look:
             out |= {"fit": {"verdict": str(self.fit.verdict), "reason": self.fit.reason, "A": self.fit.A}}
         return out | {"monitor": report}
 
-    def now(self, idle: float | None) -> Look:
+    def now(self, idle: float | None) -> WatchStep:
         """Return the look with the report of the monitor, ``idle`` seconds after the last row."""
         if self.trace is None or self.reference is None:
             return self
@@ -100,13 +100,13 @@ def watch(args: argparse.Namespace) -> int:
         return 0
 
 
-def look(args: argparse.Namespace, options: dict[str, Any]) -> Look:
+def look(args: argparse.Namespace, options: dict[str, Any]) -> WatchStep:
     """Read the log and fit it; what cannot be said yet is waited for."""
     runs = find_runs(args)
     if len(runs) > 1:
         names = ", ".join(run.name for run in runs)
         raise UsageError(f"{args.paths[0]} holds {len(runs)} runs ({names}); choose one with --run or --domain")
-    found = Look(runs[0].name)
+    found = WatchStep(runs[0].name)
     try:
         found = dataclasses.replace(found, trace=(trace := runs[0].trace()))
         found = dataclasses.replace(found, fit=fit_trace(trace, **options))
@@ -116,7 +116,7 @@ def look(args: argparse.Namespace, options: dict[str, Any]) -> Look:
     return found if found.reference else dataclasses.replace(found, waiting="too few evaluations to watch the run by")
 
 
-def _show(found: Look, args: argparse.Namespace, live: bool) -> None:
+def _show(found: WatchStep, args: argparse.Namespace, live: bool) -> None:
     if args.json and args.once:
         output.print_json(found.to_dict())
     elif args.json:

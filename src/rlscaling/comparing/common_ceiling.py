@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from rlscaling.arrays import Array
-from rlscaling.comparing.joint_fit import Group, common_ceiling
-from rlscaling.comparing.pairwise import Differences, PairVerdict, differences
-from rlscaling.comparing.recipe_estimate import Rival
+from rlscaling.comparing.joint_fit import JointData, common_ceiling
+from rlscaling.comparing.pairwise import PairVerdict, PairwiseDifferences, pairwise_differences
+from rlscaling.comparing.recipe_estimate import RecipeEstimate
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.printing.document import html_table, text_table
 from rlscaling.printing.numbers import error_decimals, interval, plus_minus
 from rlscaling.serialization import finite
 from rlscaling.solver.fitted_model import FittedModel
-from rlscaling.solver.intervals import percentile_interval, robust_error
+from rlscaling.solver.intervals import half_width_68, percentile_interval
 
 MOST_LINES = 10
 MOST_RUNS = 40  # refitted unless more are asked for; also of lmfit, which differentiates by finite differences
@@ -78,10 +78,10 @@ class CommonCeiling:
         return self.B - self.B_free
 
     @cached_property
-    def pairs(self) -> Differences:
+    def pairs(self) -> PairwiseDifferences:
         """Differences of ``B`` of all pairs."""
         family = np.full(len(self.names), self.shared_R0)
-        return differences(self.B, self.B_draws, family, margin=0.0, confidence_level=self.confidence_level)
+        return pairwise_differences(self.B, self.B_draws, family, margin=0.0, confidence_level=self.confidence_level)
 
     def verdict(self, x: str, y: str) -> PairVerdict:
         """Return whether ``B`` of ``x`` is ``higher`` or ``lower`` than that of ``y``, or ``undecided``."""
@@ -92,9 +92,9 @@ class CommonCeiling:
         """Return one row a recipe: name, B, its interval, C_mid, and the shift of B."""
         rows = []
         for k, name in enumerate(self.names):
-            error = robust_error(self.B_draws[k])
+            error = half_width_68(self.B_draws[k])
             low, high = self.B_interval[k]
-            C_error = robust_error(self.C_mid_draws[k])
+            C_error = half_width_68(self.C_mid_draws[k])
             shift = f"{self.B_shift[k]:+.{max(error_decimals(error), 0)}f}"
             rows.append(
                 [name, plus_minus(float(self.B[k]), error), interval(low, high),
@@ -106,7 +106,7 @@ class CommonCeiling:
         """Return one sentence on the refit."""
         return (
             f"with one common ceiling for {', '.join(self.names)}, "
-            f"A = {plus_minus(self.A, robust_error(self.A_draws))} {interval(*self.A_interval)}"
+            f"A = {plus_minus(self.A, half_width_68(self.A_draws))} {interval(*self.A_interval)}"
         )
 
     def lines(self) -> list[str]:
@@ -164,16 +164,20 @@ class CommonCeiling:
 
 
 def refit_with_common_ceiling(
-    rivals: Sequence[Rival], group: Group, runs: Sequence[int], R0: tuple[float, Array] | None, confidence_level: float
+    recipes: Sequence[RecipeEstimate],
+    group: JointData,
+    runs: Sequence[int],
+    R0: tuple[float, Array] | None,
+    confidence_level: float,
 ) -> CommonCeiling:
     """Refit recipes with one ceiling: the point fit by lmfit, every draw by the project's own solver.
 
     Parameters
     ----------
-    rivals : sequence of Rival
+    recipes : sequence of RecipeEstimate
         The recipes.
-    group, runs : Group, sequence of int
-        Where the replicates come from, and the numbers there of the runs of all ``rivals``, in order.
+    group, runs : JointData, sequence of int
+        Where the replicates come from, and the numbers there of the runs of all ``recipes``, in order.
     R0 : (float, array of shape (size,)) or None
         The shared R0 and its draws.
     confidence_level : float
@@ -183,26 +187,28 @@ def refit_with_common_ceiling(
     CommonCeiling
     """
     models = [group.models[i] for i in runs]
-    free = np.concatenate([rival.draws[:, :, 0] for rival in rivals])
+    free = np.concatenate([recipe.draws[:, :, 0] for recipe in recipes])
     starts = np.median(free, axis=0)
     A_draws, drawn = common_ceiling(models, lambda k: group.series(runs[k]), None if R0 is None else R0[1], starts)
-    start = np.array([float(np.mean([rival.summary["A"] for rival in rivals]))])
+    start = np.array([float(np.mean([recipe.summary["A"] for recipe in recipes]))])
     observed = [group.observed(i) for i in runs]
     held = None if R0 is None else np.array([R0[0]])
     found, point = common_ceiling(models, observed.__getitem__, held, start, point=True)
     A, params, report = float(found[0]), point[:, 0], ""
     if len(runs) <= MOST_RUNS:
         labels = [
-            f"{rival.name}_{j}" if rival.n_seeds > 1 else rival.name for rival in rivals for j in range(rival.n_seeds)
+            f"{recipe.name}_{j}" if recipe.n_seeds > 1 else recipe.name
+            for recipe in recipes
+            for j in range(recipe.n_seeds)
         ]
         A, params, report = fit_with_lmfit(models, observed, labels, A, params, free_R0=R0 is None)
-    ends = np.cumsum([rival.n_seeds for rival in rivals])
-    parts = [slice(end - rival.n_seeds, end) for rival, end in zip(rivals, ends, strict=True)]
+    ends = np.cumsum([recipe.n_seeds for recipe in recipes])
+    parts = [slice(end - recipe.n_seeds, end) for recipe, end in zip(recipes, ends, strict=True)]
     geometric = [np.exp(np.log(params[part]).mean(axis=0)) for part in parts]
     B_draws, C_draws = (np.array([np.exp(np.log(drawn[part, :, j]).mean(axis=0)) for part in parts]) for j in (1, 2))
     return CommonCeiling(
-        tuple(rival.name for rival in rivals), A, A_draws, np.array([g[1] for g in geometric]),
-        np.array([g[2] for g in geometric]), np.array([rival.summary["B"] for rival in rivals]), B_draws, C_draws,
+        tuple(recipe.name for recipe in recipes), A, A_draws, np.array([g[1] for g in geometric]),
+        np.array([g[2] for g in geometric]), np.array([recipe.summary["B"] for recipe in recipes]), B_draws, C_draws,
         confidence_level, report, R0 is not None,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`compare`, and `Comparison(ComparedRecipes, Document)`."""
+"""`compare` and its result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
 from rlscaling.comparing.compared_recipes import ComparedRecipes
-from rlscaling.comparing.inputs import Cohort, R0_notes, check_fixed_R0, cohort
-from rlscaling.comparing.joint_fit import Group, Progress, fit_group
-from rlscaling.comparing.recipe_estimate import make_rivals, scale_of
+from rlscaling.comparing.inputs import ComparisonInputs, R0_notes, check_comparable, check_fixed_R0
+from rlscaling.comparing.joint_fit import JointData, Progress, fit_group
+from rlscaling.comparing.recipe_estimate import estimate_recipes, scale_of
 from rlscaling.comparing.tables import comparison_html, comparison_json, comparison_text, pair_frame, recipe_frame
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
@@ -120,26 +120,26 @@ def compare(
     >>> comparison.leader, str(comparison.verdict("scalerl", "batch-2048"))
     ('batch-2048', 'lower')
     """
-    runs = cohort(fits, device_factors=device_factors)
+    runs = check_comparable(fits, device_factors=device_factors)
     first = next(iter(runs.recipes.values()))[0]
     budgets = tuple(check_budgets(first, at, option="at= (--at)").tolist())
-    return compare_cohort(
+    return compare_inputs(
         runs, budgets, margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
         confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
     )  # fmt: skip
 
 
-def compare_cohort(
-    runs: Cohort, budgets: tuple[float, ...], *, margin: float, shared_R0: bool, rng: RngLike, n_resamples: int,
-    confidence_level: float, seed_sd: float, on_progress: Progress | None,
+def compare_inputs(
+    runs: ComparisonInputs, budgets: tuple[float, ...], *, margin: float, shared_R0: bool, rng: RngLike,
+    n_resamples: int, confidence_level: float, seed_sd: float, on_progress: Progress | None,
 ) -> Comparison:  # fmt: skip
-    """Compare recipes that passed `cohort`: as `compare`."""
+    """Compare recipes that passed `check_comparable`: as `compare`."""
     level = check_level(confidence_level)
     _check_numbers(margin, n_resamples)
     check_seed_sd(seed_sd)
     models = tuple(model_of(fit) for recipe in runs.recipes.values() for fit in recipe)
     entropy = entropy_of(rng)
-    group = Group(models, _keys(runs), n_resamples, entropy)
+    group = JointData(models, _keys(runs), n_resamples, entropy)
     if shared_R0:
         check_fixed_R0(runs)
     has_curve = np.array([fit.verdict.has_curve for recipe in runs.recipes.values() for fit in recipe])
@@ -148,12 +148,12 @@ def compare_cohort(
     spread = _spread(runs, fitted.params, fitted.draws)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
     streams = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]
-    rivals = make_rivals(
+    recipes = estimate_recipes(
         runs.recipes, fitted.params, fitted.draws, scale, seed_sd if spread is None else spread, streams
     )
     notes = [*runs.notes, *R0_notes(runs, fitted.R0, fitted.R0_free, fitted.R0_error, scale)]
     return Comparison(
-        tuple(rivals), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,
+        tuple(recipes), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,
         runs.common_compute, level, seed_sd, entropy, tuple(notes),
     )  # fmt: skip
 
@@ -165,12 +165,12 @@ def _check_numbers(margin: float, n_resamples: int) -> None:
         raise FitError(f"n_resamples={n_resamples!r} must be a whole number of 100 or more; 1000 is usual")
 
 
-def _keys(runs: Cohort) -> tuple[tuple[int, ...], ...]:
+def _keys(runs: ComparisonInputs) -> tuple[tuple[int, ...], ...]:
     """Return what seeds the random numbers of each run: its recipe's name and its place among the seeds."""
     return tuple((zlib.crc32(name.encode()), j) for name, seeds in runs.recipes.items() for j in range(len(seeds)))
 
 
-def _spread(runs: Cohort, params: Array, draws: Array) -> SeedSpread | None:
+def _spread(runs: ComparisonInputs, params: Array, draws: Array) -> SeedSpread | None:
     """Return the spread between seeds at the R0 of the comparison, or None where no recipe has two that tell it."""
     known = comparable_seeds(runs.recipes)
     if not known:

@@ -12,10 +12,10 @@ import numpy as np
 from rlscaling.arrays import Array
 from rlscaling.comparing.common_ceiling import MOST_RUNS, CommonCeiling, refit_with_common_ceiling
 from rlscaling.comparing.crossover import Crossover, Multiplier
-from rlscaling.comparing.joint_fit import Group
-from rlscaling.comparing.pairwise import DECIDED, Differences, PairVerdict, differences
-from rlscaling.comparing.recipe_estimate import Of, Rival
-from rlscaling.comparing.two_recipes import Match, crossover, match, multiplier
+from rlscaling.comparing.joint_fit import JointData
+from rlscaling.comparing.pairwise import DECIDED, PairVerdict, PairwiseDifferences, pairwise_differences
+from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
+from rlscaling.comparing.two_recipes import PairComparison, compare_pair, crossover, multiplier
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets, supported_beyond
 from rlscaling.solver.intervals import percentile_interval, probability_above, probability_best
@@ -28,7 +28,7 @@ class ComparedRecipes:
 
     Attributes
     ----------
-    rivals : tuple of Rival
+    recipes : tuple of RecipeEstimate
         The recipes: parameters and draws at the R0 of the comparison.
     at : tuple of float
         Budgets; the first decides `best` and `probability_better`.
@@ -42,13 +42,13 @@ class ComparedRecipes:
         What is used then.
     """
 
-    rivals: tuple[Rival, ...]
+    recipes: tuple[RecipeEstimate, ...]
     at: tuple[float, ...]
     margin: float
     R0: float | None
     R0_draws: Array | None
     spread: SeedSpread | None
-    group: Group
+    group: JointData
     compute_unit: str
     common_compute: tuple[float, float]
     confidence_level: float
@@ -59,21 +59,21 @@ class ComparedRecipes:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the recipes, in order."""
-        return tuple(rival.name for rival in self.rivals)
+        return tuple(recipe.name for recipe in self.recipes)
 
-    def rival(self, name: str) -> Rival:
+    def recipe(self, name: str) -> RecipeEstimate:
         """Return a recipe by name."""
-        return self.rivals[self._index(name)]
+        return self.recipes[self._index(name)]
 
     def _index(self, name: str) -> int:
         if name not in self.names:
             raise FitError(f"{name!r} is none of the compared recipes: {', '.join(self.names)}")
         return self.names.index(name)
 
-    def _two(self, x: str, y: str) -> tuple[Rival, Rival]:
+    def _two(self, x: str, y: str) -> tuple[RecipeEstimate, RecipeEstimate]:
         if x == y:
             raise FitError(f"{x!r} is compared with itself; name two recipes of {', '.join(self.names)}")
-        return self.rival(x), self.rival(y)
+        return self.recipe(x), self.recipe(y)
 
     # --- at a budget ---------------------------------------------------------------------------------------
 
@@ -83,15 +83,15 @@ class ComparedRecipes:
         return self.probability_best()
 
     @cached_property
-    def contenders(self) -> tuple[Rival, ...]:
+    def contenders(self) -> tuple[RecipeEstimate, ...]:
         """The recipes whose curve can be carried to a budget: not flat, falling or a misfit. All, where none can."""
-        return tuple(rival for rival in self.rivals if rival.verdict.has_curve) or self.rivals
+        return tuple(recipe for recipe in self.recipes if recipe.verdict.has_curve) or self.recipes
 
     def probability_best(self, at: float | None = None, *, new_run: bool = False) -> dict[str, float]:
         """Return the probability of being the best of the contenders at ``at``, or of a new run of each being it."""
-        C, of = np.array([[self._budget(at)]]), Of.NEW_RUN if new_run else Of.RECIPE
-        p = probability_best(np.array([rival.curves(C, of)[:, 0] for rival in self.contenders]))
-        found = {rival.name: value for rival, value in zip(self.contenders, p.tolist(), strict=True)}
+        C, of = np.array([[self._budget(at)]]), Scope.NEW_RUN if new_run else Scope.RECIPE
+        p = probability_best(np.array([recipe.curves(C, of)[:, 0] for recipe in self.contenders]))
+        found = {recipe.name: value for recipe, value in zip(self.contenders, p.tolist(), strict=True)}
         return {name: found.get(name, math.nan) for name in self.names}
 
     def probability_better(self, x: str, y: str, at: float | None = None, *, new_run: bool = False) -> float:
@@ -100,11 +100,11 @@ class ComparedRecipes:
         ``new_run=True``: that a new run of ``x`` beats a new run of ``y``.
         """
         first, second = self._two(x, y)
-        C, of = np.array([[self._budget(at)]]), Of.NEW_RUN if new_run else Of.RECIPE
+        C, of = np.array([[self._budget(at)]]), Scope.NEW_RUN if new_run else Scope.RECIPE
         return float(probability_above(first.curves(C, of)[:, 0] - second.curves(C, of)[:, 0]))
 
     def _budget(self, at: float | None) -> float:
-        return self.at[0] if at is None else float(check_budgets(self.rivals[0].fits[0], at)[0])
+        return self.at[0] if at is None else float(check_budgets(self.recipes[0].fits[0], at)[0])
 
     @cached_property
     def leader(self) -> str:
@@ -114,28 +114,28 @@ class ComparedRecipes:
     @property
     def decided(self) -> bool:
         """Whether a recipe whose curve can be carried to the first budget leads there with probability 0.95 or more."""
-        return self.rival(self.leader).verdict.has_curve and self.best[self.leader] >= DECIDED
+        return self.recipe(self.leader).verdict.has_curve and self.best[self.leader] >= DECIDED
 
     @cached_property
-    def R_pairs(self) -> Differences:
+    def R_pairs(self) -> PairwiseDifferences:
         """Differences of the pass rate at the first budget, of all pairs."""
         C = np.array([[self.at[0]]])
-        estimate = np.array([float(rival.predict(self.at[0])) for rival in self.rivals])
-        draws = np.array([rival.curves(C, Of.RECIPE)[:, 0] for rival in self.rivals])
-        family = np.array([rival.verdict.has_curve for rival in self.rivals])
+        estimate = np.array([float(recipe.predict(self.at[0])) for recipe in self.recipes])
+        draws = np.array([recipe.curves(C, Scope.RECIPE)[:, 0] for recipe in self.recipes])
+        family = np.array([recipe.verdict.has_curve for recipe in self.recipes])
         return self._differences(estimate, draws, family)
 
     # --- ceilings and exponents ----------------------------------------------------------------------------
 
     @cached_property
-    def A_pairs(self) -> Differences:
+    def A_pairs(self) -> PairwiseDifferences:
         """Differences of the ceiling, of all pairs."""
-        estimate = np.array([rival.summary["A"] for rival in self.rivals])
-        draws = np.array([rival.ceilings(Of.RECIPE) for rival in self.rivals])
-        return self._differences(estimate, draws, np.array([rival.known for rival in self.rivals]))
+        estimate = np.array([recipe.summary["A"] for recipe in self.recipes])
+        draws = np.array([recipe.ceilings(Scope.RECIPE) for recipe in self.recipes])
+        return self._differences(estimate, draws, np.array([recipe.known for recipe in self.recipes]))
 
-    def _differences(self, estimate: Array, draws: Array, family: Any) -> Differences:
-        return differences(estimate, draws, family, margin=self.margin, confidence_level=self.confidence_level)
+    def _differences(self, estimate: Array, draws: Array, family: Any) -> PairwiseDifferences:
+        return pairwise_differences(estimate, draws, family, margin=self.margin, confidence_level=self.confidence_level)
 
     def verdict(self, x: str, y: str, *, on: str = "A") -> PairVerdict:
         """Return how ``x`` stands to ``y``: ``higher``, ``lower``, ``equal`` (within the margin) or ``undecided``.
@@ -152,18 +152,18 @@ class ComparedRecipes:
     @cached_property
     def leaders_by_A(self) -> tuple[str, ...]:
         """The recipe with the highest known ceiling and all that are equal to it; empty when none is known."""
-        known = [rival for rival in self.rivals if rival.known]
+        known = [recipe for recipe in self.recipes if recipe.known]
         if not known:
             return ()
-        top = max(known, key=lambda rival: rival.summary["A"]).name
+        top = max(known, key=lambda recipe: recipe.summary["A"]).name
         return tuple(
-            rival.name for rival in known if rival.name == top or self.verdict(rival.name, top) is PairVerdict.EQUAL
+            recipe.name for recipe in known if recipe.name == top or self.verdict(recipe.name, top) is PairVerdict.EQUAL
         )
 
     @cached_property
     def common_ceiling(self) -> CommonCeiling | None:
         """The paper's rule: recipes whose ceilings equal the highest, refitted together; None if it stands alone."""
-        highest = sorted(self.leaders_by_A, key=lambda name: -self.rival(name).summary["A"])[:MOST_RUNS]
+        highest = sorted(self.leaders_by_A, key=lambda name: -self.recipe(name).summary["A"])[:MOST_RUNS]
         chosen = [name for name in self.names if name in highest]
         return self.with_common_ceiling(*chosen) if len(chosen) > 1 else None
 
@@ -173,13 +173,13 @@ class ComparedRecipes:
         if len(set(chosen)) < 2:
             raise FitError(f"a common ceiling needs two recipes or more of {', '.join(self.names)}")
         numbers, start = {}, 0
-        for rival in self.rivals:
-            numbers[rival.name] = range(start, start + rival.n_seeds)
-            start += rival.n_seeds
-        rivals = [self.rival(name) for name in chosen]
-        runs = [i for rival in rivals for i in numbers[rival.name]]
+        for recipe in self.recipes:
+            numbers[recipe.name] = range(start, start + recipe.n_seeds)
+            start += recipe.n_seeds
+        recipes = [self.recipe(name) for name in chosen]
+        runs = [i for recipe in recipes for i in numbers[recipe.name]]
         R0 = None if self.R0 is None or self.R0_draws is None else (self.R0, self.R0_draws)
-        return refit_with_common_ceiling(rivals, self.group, runs, R0, self.confidence_level)
+        return refit_with_common_ceiling(recipes, self.group, runs, R0, self.confidence_level)
 
     # --- two recipes ---------------------------------------------------------------------------------------
 
@@ -194,17 +194,17 @@ class ComparedRecipes:
         """
         return multiplier(*self._two(x, y), pass_rate, self.confidence_level)
 
-    def match(self, x: str, y: str) -> Match:
+    def pair(self, x: str, y: str) -> PairComparison:
         """Return everything the comparison says about two recipes."""
         verdicts = self.verdict(x, y), self.verdict(x, y, on="R")
-        return match(*self._two(x, y), self.at, self.margin, self.confidence_level, verdicts)
+        return compare_pair(*self._two(x, y), self.at, self.margin, self.confidence_level, verdicts)
 
     # --- tables --------------------------------------------------------------------------------------------
 
     def supported(self, name: str, at: float) -> bool:
         """Return whether a number may be given for a recipe at a budget."""
-        rival = self.rival(name)
-        return at / rival.last_compute <= supported_beyond(rival.verdict)
+        recipe = self.recipe(name)
+        return at / recipe.last_compute <= supported_beyond(recipe.verdict)
 
     def interval(self, draws: Array) -> tuple[float, float]:
         """Return the interval of some draws at the level of the comparison."""

@@ -25,7 +25,7 @@ COUNT_KEYS = ("device_count", "n_devices", "n_gpus", "num_gpus", "world_size")
 
 
 @dataclass(frozen=True, eq=False)
-class Cohort:
+class ComparisonInputs:
     """Recipes that may be compared, each with the fits of its seeds, and what was noted about them."""
 
     recipes: dict[str, tuple[SigmoidFit, ...]]
@@ -43,12 +43,12 @@ class Cohort:
         return max(low for low, _ in spans), min(high for _, high in spans)
 
 
-def cohort(
+def check_comparable(
     fits: Mapping[str, SigmoidFit | Sequence[SigmoidFit]],
     *,
     device_factors: Mapping[str, float] | None = None,
     caller: str = "compare",
-) -> Cohort:
+) -> ComparisonInputs:
     """Check what is to be compared, and bring compute on different devices to one measure.
 
     Raises
@@ -69,7 +69,7 @@ def cohort(
     _check_overlap(runs)
     for note in notes:
         warnings.warn(note, RLScalingWarning, stacklevel=3)
-    return Cohort(recipes, tuple(notes))
+    return ComparisonInputs(recipes, tuple(notes))
 
 
 def _label(name: str, j: int, seeds: Sequence[SigmoidFit]) -> str:
@@ -232,7 +232,7 @@ def _priced(fit: SigmoidFit, factors: Mapping[str, float]) -> SigmoidFit:
     )
 
 
-def check_fixed_R0(runs: Cohort) -> None:
+def check_fixed_R0(runs: ComparisonInputs) -> None:
     """Refuse runs whose R0 is fixed at different values: they cannot share one."""
     fixed = {
         name: float(fit.options.R0)
@@ -248,7 +248,7 @@ def check_fixed_R0(runs: Cohort) -> None:
         )
 
 
-def R0_notes(runs: Cohort, R0: float | None, own: Array, error: Array, scale: float) -> list[str]:
+def R0_notes(runs: ComparisonInputs, R0: float | None, own: Array, error: Array, scale: float) -> list[str]:
     """Return what is to be said of R0: that it was shared, and which run does not seem to start there."""
     if R0 is None:
         return ["each run has its own R0: B, C_mid and C90 of different recipes cannot be compared"]

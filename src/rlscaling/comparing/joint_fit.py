@@ -23,7 +23,7 @@ NEWTON_STEPS = 12
 Progress = Callable[[int, int], None]
 
 
-def refit_held(model: FittedModel, Y: Array, R0: Array | None, A: Array | None, *, point: bool = False) -> Array:
+def refit_with_fixed(model: FittedModel, Y: Array, R0: Array | None, A: Array | None, *, point: bool = False) -> Array:
     """Refit every row of ``Y`` with ``R0`` and ``A`` of that row held fixed; None leaves the parameter free.
 
     Parameters
@@ -72,7 +72,7 @@ def _gain(gain: Array, *, ordered: bool) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class JointData:
     """Runs whose replicates are drawn together: number b of every run belongs to the same draw.
 
     ``names`` seed the runs' own random numbers, so that they do not depend on order or company. The anchors of a
@@ -102,7 +102,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class JointFit:
     """Every run of a group, fitted and resampled at the R0 they share (or each at its own).
 
     Attributes
@@ -124,7 +124,7 @@ class Fitted:
     R0_error: Array
 
 
-def fit_group(group: Group, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> Fitted:
+def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> JointFit:
     """Fit and resample every run; with ``shared_R0`` at one R0, which every draw estimates anew.
 
     The shared R0 is the mean of the runs' own ones, weighted by their precision: the joint least-squares fit to
@@ -147,16 +147,16 @@ def fit_group(group: Group, *, shared_R0: bool, has_curve: Mask, on_progress: Pr
     low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
     if not shared_R0:
-        return Fitted(params, draws, None, None, R0_free, error)
+        return JointFit(params, draws, None, None, R0_free, error)
     weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
     weight /= weight.sum()
     R0_draws = np.asarray(weight @ draws[:, :, 3])
     R0 = float(weight @ R0_free)
     for i, model in enumerate(group.models):
-        params[i] = refit_held(model, group.observed(i), np.array([R0]), None, point=True)[0]
-        draws[i] = refit_held(model, group.series(i), R0_draws, None)
+        params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
+        draws[i] = refit_with_fixed(model, group.series(i), R0_draws, None)
         count()
-    return Fitted(params, draws, R0, R0_draws, R0_free, error)
+    return JointFit(params, draws, R0, R0_draws, R0_free, error)
 
 
 def common_ceiling(
@@ -199,7 +199,7 @@ def common_ceiling(
         slope, curvature = np.zeros(len(todo)), np.zeros(len(todo))
         for k, model in enumerate(models):
             held, Y = None if R0 is None else R0[todo], series(k)[todo]
-            params[k, todo] = refit_held(model, Y, held, A[todo], point=point)
+            params[k, todo] = refit_with_fixed(model, Y, held, A[todo], point=point)
             g, h = _slope(model, Y, params[k, todo], free_R0=R0 is None)
             slope, curvature = slope + weights[k] * g, curvature + weights[k] * h
         step = slope / np.maximum(curvature, 1e-300)
@@ -213,7 +213,9 @@ def common_ceiling(
         if not len(todo):
             break
     for k, model in enumerate(models) if len(todo) else ():
-        params[k, todo] = refit_held(model, series(k)[todo], None if R0 is None else R0[todo], A[todo], point=point)
+        params[k, todo] = refit_with_fixed(
+            model, series(k)[todo], None if R0 is None else R0[todo], A[todo], point=point
+        )
     return A, params
 
 

@@ -12,18 +12,18 @@ import numpy as np
 
 from rlscaling.arrays import Array
 from rlscaling.comparing.common_ceiling import CommonCeiling
-from rlscaling.comparing.compare import Comparison, compare_cohort
-from rlscaling.comparing.inputs import cohort
+from rlscaling.comparing.compare import Comparison, compare_inputs
+from rlscaling.comparing.inputs import check_comparable
 from rlscaling.comparing.joint_fit import Progress
 from rlscaling.comparing.pairwise import PairVerdict
-from rlscaling.comparing.recipe_estimate import Of
+from rlscaling.comparing.recipe_estimate import Scope
 from rlscaling.curves.sigmoid import gain_share
 from rlscaling.errors import FitError
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.printing.document import Printed
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import interval, number, plus_minus
 from rlscaling.serialization import finite
-from rlscaling.solver.intervals import robust_error
+from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike
 
@@ -57,7 +57,7 @@ def change_of(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeaveOneOut(Printed):
+class LeaveOneOut(Document):
     """A reference recipe against variants of it [ScaleRL, Fig. 7].
 
     Attributes
@@ -100,12 +100,12 @@ class LeaveOneOut(Printed):
     def _linearized(self, name: str) -> tuple[Array, Array, Array]:
         """Return the same with the logarithm of F; nothing for a recipe whose runs are no sigmoid."""
         A, B, C_mid, R0 = self._curve(name)
-        rival = self.comparison.rival(name)
+        recipe = self.comparison.recipe(name)
         C, R = (
-            np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in rival.fits])
+            np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in recipe.fits])
             for what in ("compute", "pass_rate")
         )
-        if not rival.verdict.has_curve or A == R0:
+        if not recipe.verdict.has_curve or A == R0:
             return C[:0], R[:0], R[:0]
         share = (R - R0) / (A - R0)
         inside = (share > 0) & (share < 1) & (C > 0)
@@ -114,7 +114,7 @@ class LeaveOneOut(Printed):
         return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), (s * (1.0 - s)) ** 2
 
     def _curve(self, name: str) -> tuple[float, float, float, float]:
-        summary = self.comparison.rival(name).summary
+        summary = self.comparison.recipe(name).summary
         if self.refit is None or name not in self.refit.names:
             return summary["A"], summary["B"], summary["C_mid"], summary["R0"]
         k = self.refit.names.index(name)
@@ -149,16 +149,16 @@ class LeaveOneOut(Printed):
 
     def record(self, name: str) -> dict[str, Any]:
         """Return the row of a recipe in the table."""
-        rival, (_, B, C_mid, _) = self.comparison.rival(name), self._curve(name)
+        recipe, (_, B, C_mid, _) = self.comparison.recipe(name), self._curve(name)
         common = self.refit is not None and name in self.refit.names
         low, high = self._B_interval(name)
         own = name == self.reference
         return {
             "recipe": name,
             "change": change_of(name),
-            "seeds": rival.n_seeds,
-            "verdict": str(rival.verdict),
-            "A": rival.summary["A"],
+            "seeds": recipe.n_seeds,
+            "verdict": str(recipe.verdict),
+            "A": recipe.summary["A"],
             "A_vs_reference": "" if own else str(self.verdict(name, on="A")),
             "B": B,
             "B_low": low,
@@ -173,16 +173,20 @@ class LeaveOneOut(Printed):
         if self.refit is not None and name in self.refit.names:
             low, high = self.refit.B_interval[self.refit.names.index(name)]
             return float(low), float(high)
-        return self.comparison.interval(self.comparison.rival(name).exponents())
+        return self.comparison.interval(self.comparison.recipe(name).exponents())
 
-    def rows(self) -> list[list[str]]:
+    def tables(self) -> list[Table]:
+        """Return the table."""
+        return [Table.of(self._header(), self._rows())]
+
+    def _rows(self) -> list[list[str]]:
         """Return the printed table, the reference first."""
         rows = []
         for name in self._order:
-            r, rival = self.record(name), self.comparison.rival(name)
-            A_error, B_error = robust_error(rival.ceilings(Of.RECIPE)), 0.25 * (r["B_high"] - r["B_low"])
-            A = plus_minus(r["A"], A_error) if rival.known else "not identified"
-            if not rival.verdict.has_curve:
+            r, recipe = self.record(name), self.comparison.recipe(name)
+            A_error, B_error = half_width_68(recipe.ceilings(Scope.RECIPE)), 0.25 * (r["B_high"] - r["B_low"])
+            A = plus_minus(r["A"], A_error) if recipe.known else "not identified"
+            if not recipe.verdict.has_curve:
                 rows.append([name, r["change"], r["verdict"], "", "", "", "", "", ""])
                 continue
             B = plus_minus(r["B"], B_error) + ("" if r["common_ceiling"] else " (own A)")
@@ -206,7 +210,7 @@ class LeaveOneOut(Printed):
         parts += [f"no difference shown: {', '.join(rest)}"] if rest else []
         return f"against {self.reference}: {'; '.join(parts)}"
 
-    def foot(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """Return what stands below the table: the common ceiling, R0, notes."""
         lines = [] if self.refit is None else [self.refit.sentence()]
         apart = [name for name in self.variants if self.refit is None or name not in self.refit.names]
@@ -232,9 +236,7 @@ class LeaveOneOut(Printed):
             "notes": list(self.comparison.notes),
         }
 
-    @property
-    def header(self) -> list[str]:
-        """Columns of the printed table."""
+    def _header(self) -> list[str]:
         return ["", "change", "A", "vs. reference", "B", f"{100 * self.comparison.confidence_level:g} %",
                 "vs. reference", "C_mid", "slope"]  # fmt: skip
 
@@ -290,20 +292,20 @@ def leave_one_out(
     >>> loo.table.loc["loo-savg", "change"], loo.refit.names
     ('sample average', ('scalerl', 'loo-savg'))
     """
-    runs = cohort(fits, device_factors=device_factors, caller="leave_one_out")
+    runs = check_comparable(fits, device_factors=device_factors, caller="leave_one_out")
     if reference not in runs.recipes:
         raise FitError(
             f"the reference {reference!r} is not among the recipes ({', '.join(runs.recipes)}); name one of them with "
             "reference= (--reference)"
         )
-    comparison = compare_cohort(
+    comparison = compare_inputs(
         runs, (runs.common_compute[1],), margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
         confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
     )  # fmt: skip
     alike = [
         name
         for name in comparison.names
-        if comparison.rival(name).verdict.has_curve
+        if comparison.recipe(name).verdict.has_curve
         and (name == reference or comparison.verdict(name, reference) not in _DECIDED)
     ]
     refit = comparison.with_common_ceiling(*alike) if len(alike) > 1 and reference in alike else None

@@ -36,7 +36,7 @@ class PairVerdict(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Differences:
+class PairwiseDifferences:
     """First minus second of every pair, arrays of shape (pairs,) in the order of ``numpy.triu_indices``.
 
     Attributes
@@ -87,7 +87,9 @@ class Differences:
         return found if i < j else found.reversed
 
 
-def differences(estimate: Array, draws: Array, family: Mask, *, margin: float, confidence_level: float) -> Differences:
+def pairwise_differences(
+    estimate: Array, draws: Array, family: Mask, *, margin: float, confidence_level: float
+) -> PairwiseDifferences:
     """Return the differences of all pairs.
 
     Parameters
@@ -121,7 +123,7 @@ def differences(estimate: Array, draws: Array, family: Mask, *, margin: float, c
             np.maximum(largest_signed, R.max(axis=0), out=largest_signed)
             np.maximum(largest, np.maximum(R.max(axis=0), -R.min(axis=0)), out=largest)
     low, high, p_greater, p_within, t, t_equal = np.concatenate(parts, axis=1)
-    return Differences(
+    return PairwiseDifferences(
         first, second, family, estimate[first] - estimate[second], low, high, p_greater, p_within,
         _exceedance(largest, t), _exceedance(largest_signed, t_equal),
         1.0 - confidence_level,

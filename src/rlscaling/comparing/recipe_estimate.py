@@ -22,7 +22,7 @@ KNOWN = (Verdict.IDENTIFIED, Verdict.APPROXIMATE, Verdict.WEAK)
 WORST_FIRST = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT, Verdict.GIVEN)
 
 
-class Of(StrEnum):
+class Scope(StrEnum):
     """What a statement is about: the recipe (its seeds are a sample of it), or a new run of it."""
 
     RECIPE = "the recipe"
@@ -30,7 +30,7 @@ class Of(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Rival:
+class RecipeEstimate:
     """A recipe with the fits of its seeds at the R0 of the comparison.
 
     Attributes
@@ -70,12 +70,12 @@ class Rival:
         """Compute of the last fitted evaluation of its longest run."""
         return max(fit.compute_range[1] for fit in self.fits)
 
-    def _shifted(self, of: Of) -> Array:
+    def _shifted(self, of: Scope) -> Array:
         """Return the draws with ``A`` moved by the spread between seeds, inside its bounds, shape (seeds, size, 4)."""
         k = self.n_seeds
-        if of is Of.RECIPE and k < 2:
+        if of is Scope.RECIPE and k < 2:
             return self.draws  # a single run stands for its recipe, as in `bootstrap`
-        share = 1.0 / k if of is Of.RECIPE else 1.0 + (1.0 / k if k > 1 else 0.0)
+        share = 1.0 / k if of is Scope.RECIPE else 1.0 + (1.0 / k if k > 1 else 0.0)
         draws = self.draws.copy()
         draws[:, :, 0] += self.spread * np.sqrt(share) * self.unit
         A_max = self.fits[0].options.A_max
@@ -83,11 +83,11 @@ class Rival:
             draws[:, :, 0] = np.clip(draws[:, :, 0], draws[:, :, 3], A_max)
         return draws
 
-    def ceilings(self, of: Of) -> Array:
+    def ceilings(self, of: Scope) -> Array:
         """Return ``A`` of each draw, the mean over seeds, shape (size,)."""
         return np.asarray(self._shifted(of)[:, :, 0].mean(axis=0))
 
-    def curves(self, compute: Array, of: Of) -> Array:
+    def curves(self, compute: Array, of: Scope) -> Array:
         """Return the curve of each draw, the mean over seeds; ``compute`` of shape (1, m) or (size, 1)."""
         return mean_curve(self._shifted(of), compute)
 
@@ -140,14 +140,14 @@ def _mean(draws: Array) -> Array:
     return np.asarray(mean)
 
 
-def make_rivals(
-    recipes: dict[str, tuple[SigmoidFit, ...]],
+def estimate_recipes(
+    fits_of: dict[str, tuple[SigmoidFit, ...]],
     params: Array,
     draws: Array,
     scale: float,
     spread: SeedSpread | float,
     rng: Sequence[np.random.Generator],
-) -> list[Rival]:
+) -> list[RecipeEstimate]:
     """Return the recipes of a comparison from the fits and draws of their runs, in order.
 
     The spread between seeds is drawn from what the seeds say, the same in all recipes; or it is a number, times
@@ -155,14 +155,14 @@ def make_rivals(
     """
     size = draws.shape[1]
     sd = spread.draw(rng[0], size) if isinstance(spread, SeedSpread) else np.full(size, spread * scale)
-    rivals, start = [], 0
-    for (name, fits), own in zip(recipes.items(), rng[1:], strict=True):
+    recipes, start = [], 0
+    for (name, fits), own in zip(fits_of.items(), rng[1:], strict=True):
         part = slice(start, start + len(fits))
         start += len(fits)
         verdict = recipe_verdict(fits, draws[part], scale)
         unit = np.asarray(own.standard_normal(size))
-        rivals.append(Rival(name, fits, params[part], draws[part], sd, unit, verdict))
-    return rivals
+        recipes.append(RecipeEstimate(name, fits, params[part], draws[part], sd, unit, verdict))
+    return recipes
 
 
 def recipe_verdict(fits: Sequence[SigmoidFit], draws: Array, scale: float) -> Verdict:

@@ -10,7 +10,7 @@ import numpy as np
 from rlscaling.arrays import Array
 from rlscaling.comparing.crossover import FARTHEST, Crossover, Multiplier, find_crossover
 from rlscaling.comparing.pairwise import PairVerdict
-from rlscaling.comparing.recipe_estimate import Of, Rival
+from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
 from rlscaling.printing.numbers import interval, number, unit_text
 from rlscaling.serialization import finite
 from rlscaling.solver.intervals import probability_above
@@ -19,7 +19,7 @@ SHARES = (0.5, 0.9)  # of the gain: C_mid and C90
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
+class PairDifference:
     """``x`` minus ``y`` of a quantity: estimate, interval, and the probability that ``x`` is greater."""
 
     value: float
@@ -39,16 +39,16 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Match:
+class PairComparison:
     """Everything a comparison says about two recipes.
 
     Attributes
     ----------
-    pass_rate : dict of float to Difference
+    pass_rate : dict of float to PairDifference
         By budget: what holds without a common ceiling.
     share_ratio : dict of float to (ratio, low, high)
         Compute of ``y`` over that of ``x`` to a share of the gain: above 1, ``x`` needs less.
-    A : Difference
+    A : PairDifference
     p_within : float
         Probability that the ceilings differ by less than the margin.
     verdict_A, verdict_R : PairVerdict
@@ -59,9 +59,9 @@ class Match:
 
     x: str
     y: str
-    pass_rate: dict[float, Difference]
+    pass_rate: dict[float, PairDifference]
     share_ratio: dict[float, tuple[float, float, float]]
-    A: Difference
+    A: PairDifference
     p_within: float
     verdict_A: PairVerdict
     verdict_R: PairVerdict
@@ -103,54 +103,56 @@ class Match:
         }
 
 
-def difference_of(value: float, draws: Array, new_run: Array, tail: float) -> Difference:
+def difference_of(value: float, draws: Array, new_run: Array, tail: float) -> PairDifference:
     """Return a difference from its draws."""
     low, high = np.quantile(draws, [tail, 1.0 - tail])
-    return Difference(value, float(low), float(high), *(float(probability_above(d)) for d in (draws, new_run)))
+    return PairDifference(value, float(low), float(high), *(float(probability_above(d)) for d in (draws, new_run)))
 
 
-def match(
-    x: Rival, y: Rival, budgets: tuple[float, ...], margin: float, confidence_level: float,
+def compare_pair(
+    x: RecipeEstimate, y: RecipeEstimate, budgets: tuple[float, ...], margin: float, confidence_level: float,
     verdicts: tuple[PairVerdict, PairVerdict],
-) -> Match:  # fmt: skip
+) -> PairComparison:  # fmt: skip
     """Compare two recipes in every respect; ``verdicts`` are those on A and on the first budget."""
     tail, unit = 0.5 * (1.0 - confidence_level), x.fits[0].compute_unit
     at = np.array([budgets])
     point = (x.predict(at) - y.predict(at))[0]
-    drawn, new = (x.curves(at, of) - y.curves(at, of) for of in (Of.RECIPE, Of.NEW_RUN))
+    drawn, new = (x.curves(at, of) - y.curves(at, of) for of in (Scope.RECIPE, Scope.NEW_RUN))
     by_budget = {
         budget: difference_of(float(point[i]), drawn[:, i], new[:, i], tail) for i, budget in enumerate(budgets)
     }
-    dA, dA_new = (x.ceilings(of) - y.ceilings(of) for of in (Of.RECIPE, Of.NEW_RUN))
+    dA, dA_new = (x.ceilings(of) - y.ceilings(of) for of in (Scope.RECIPE, Scope.NEW_RUN))
     ratios = {}
     for share in SHARES:
         (a, a_draws), (b, b_draws) = x.share_compute(share), y.share_compute(share)
         low, high = np.quantile(b_draws / a_draws, [tail, 1.0 - tail])
         ratios[share] = (b / a, float(low), float(high))
-    return Match(
+    return PairComparison(
         x.name, y.name, by_budget, ratios,
         difference_of(x.summary["A"] - y.summary["A"], dA, dA_new, tail), float((np.abs(dA) < margin).mean()),
         *verdicts, multiplier(x, y, None, confidence_level), crossover(x, y, budgets, confidence_level, unit),
     )  # fmt: skip
 
 
-def crossover(x: Rival, y: Rival, budgets: tuple[float, ...], confidence_level: float, unit: str) -> Crossover:
+def crossover(
+    x: RecipeEstimate, y: RecipeEstimate, budgets: tuple[float, ...], confidence_level: float, unit: str
+) -> Crossover:
     """Return where the curves of two recipes cross, from their first fitted evaluation to 1,000 times the data."""
-    low = min(fit.compute_range[0] for rival in (x, y) for fit in rival.fits)
+    low = min(fit.compute_range[0] for recipe in (x, y) for fit in recipe.fits)
     if low <= 0:
-        low = min(float(fit.data.compute[fit.data.compute > 0][0]) for rival in (x, y) for fit in rival.fits)
+        low = min(float(fit.data.compute[fit.data.compute > 0][0]) for recipe in (x, y) for fit in recipe.fits)
     high = max(FARTHEST * max(x.last_compute, y.last_compute), *budgets)
 
     def fitted(compute: Array) -> Array:
         return (x.predict(compute.ravel()) - y.predict(compute.ravel())).reshape(compute.shape)
 
     def drawn(compute: Array) -> Array:
-        return x.curves(compute, Of.RECIPE) - y.curves(compute, Of.RECIPE)
+        return x.curves(compute, Scope.RECIPE) - y.curves(compute, Scope.RECIPE)
 
     return find_crossover((x.name, y.name), fitted, drawn, (low, high), confidence_level, unit)
 
 
-def multiplier(x: Rival, y: Rival, pass_rate: float | None, confidence_level: float) -> Multiplier:
+def multiplier(x: RecipeEstimate, y: RecipeEstimate, pass_rate: float | None, confidence_level: float) -> Multiplier:
     """Return how many times the compute of ``x`` recipe ``y`` needs for a pass rate.
 
     By default that which both have reached at the end of their common compute.

@@ -11,14 +11,14 @@ import numpy as np
 
 from rlscaling.arrays import Array, Mask
 from rlscaling.fitting.options import FitOptions
-from rlscaling.solver.fitted_model import Anchor, Series
+from rlscaling.solver.fitted_model import Observations, R0Observation
 from rlscaling.solver.problem import Problem
 
 R0_SE = 0.015  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
 R0_SE_OF_RANGE = 0.05  # the same for unbounded scores, as a share of their range
 
 
-def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor | None]:
+def build(data: FitData, options: FitOptions) -> tuple[Problem, Observations, R0Observation | None]:
     """Return the solver's problem, the series and the anchor of selected data."""
     used = data.used
     C, y = data.compute[used], data.pass_rate[used]
@@ -31,15 +31,15 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Series, Anchor |
     if options.method == "paper-grid":
         R0 = R0 if R0 is not None else float(data.pass_rate[data.anchor])
     elif R0 is not None and options.R0_se is not None:
-        anchor, R0 = Anchor(0.0, float(R0), se), None
+        anchor, R0 = R0Observation(0.0, float(R0), se), None
     elif data.anchor is not None:
-        anchor = Anchor(float(data.compute[data.anchor]), float(data.pass_rate[data.anchor]), se, evaluated=True)
+        anchor = R0Observation(float(data.compute[data.anchor]), float(data.pass_rate[data.anchor]), se, evaluated=True)
     problem = Problem(
         compute=C, weights=w, R0=R0, A=options.A, R0_min=0.0 if bounded else -math.inf, A_max=options.A_max,
         B_bounds=(options.B, options.B) if options.B is not None else options.B_bounds,
     )  # fmt: skip
     position = C if data.step is None or np.any(np.diff(data.step[used]) <= 0) else data.step[used]
-    return problem, Series(C, y, w, position, _pick(data.se, used), _pick(data.n_rollouts, used)), anchor
+    return problem, Observations(C, y, w, position, _pick(data.se, used), _pick(data.n_rollouts, used)), anchor
 
 
 def _spread(scores: Array) -> float:

@@ -16,7 +16,7 @@ from rlscaling.fitting.options import FitOptions, resolve_options
 from rlscaling.fitting.selection import MIN_POINTS, check_size, select, with_epoch
 from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit, SigmoidParams
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, judge
-from rlscaling.solver.fitted_model import Anchor, FittedModel, fit_model
+from rlscaling.solver.fitted_model import FittedModel, R0Observation, fit_model
 from rlscaling.solver.paper_grid import GridSpec, fit_on_grid
 from rlscaling.solver.problem import Problem
 from rlscaling.traces.series import check_series
@@ -250,7 +250,7 @@ def _ssr(model: FittedModel) -> float:
     return float(np.sum(model.series.weights * model.residual**2))
 
 
-def _r0_source(problem: Problem, anchor: Anchor | None) -> str:
+def _r0_source(problem: Problem, anchor: R0Observation | None) -> str:
     if anchor is not None:
         return "anchored"
     return "free" if problem.R0 is None else "fixed"

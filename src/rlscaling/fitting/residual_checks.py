@@ -9,7 +9,7 @@ from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
 from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import sigmoid, sigmoid_jacobian
-from rlscaling.solver.fitted_model import FittedModel, Series, fit_model
+from rlscaling.solver.fitted_model import FittedModel, Observations, fit_model
 from rlscaling.solver.noise import whiten
 from rlscaling.solver.resampling import replicates
 
@@ -130,6 +130,6 @@ def _lies_low(before: FittedModel, model: FittedModel, point: int) -> bool:
 def _part(model: FittedModel, points: slice) -> FittedModel:
     """Return the fit of some of the points, with the same constraints and anchor."""
     s = model.series
-    part = Series(s.compute[points], s.y[points], s.weights[points], s.position[points])
+    part = Observations(s.compute[points], s.y[points], s.weights[points], s.position[points])
     problem = replace(model.problem, compute=part.compute, weights=part.weights)
     return fit_model(problem, part, model.anchor)

@@ -9,7 +9,7 @@ from scipy.special import stdtr
 
 from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import logistic
-from rlscaling.solver.fitted_model import FittedModel, Series
+from rlscaling.solver.fitted_model import FittedModel, Observations
 from rlscaling.solver.noise import RHO_GRID, log_det_whitening, noise_posterior, spacing_ratio, whiten
 
 SEED = 251013787
@@ -21,14 +21,14 @@ WIDTHS = (0.05, 0.4, 0.8)  # of a steep change, in evaluations; the first is a j
 
 
 @dataclass(frozen=True)
-class Change:
+class TrendTest:
     """Which way a run moved, and the p-value of a constant pass rate against that direction."""
 
     rises: bool
     p: float
 
 
-def change(model: FittedModel) -> Change:
+def change(model: FittedModel) -> TrendTest:
     """Test a constant pass rate against a rising and against a falling curve, by simulation.
 
     B and C_mid do not exist under a constant, so no F table applies: constant series with the AR(1) noise found around
@@ -42,7 +42,7 @@ def change(model: FittedModel) -> Change:
     w = model.problem.weights
     level = float(w @ y / w.sum())
     if not np.any(np.abs(series.y - level) > 1e-12 * max(abs(level), 1e-300)):
-        return Change(True, 1.0)
+        return TrendTest(True, 1.0)
     root = np.sqrt(series.weights)
     noise = noise_posterior((series.y - np.mean(series.y)) * root, root[:, None], model.ratio)
     rng = np.random.default_rng(SEED)
@@ -58,12 +58,12 @@ def change(model: FittedModel) -> Change:
     taken = _variation_taken(curves, w, y[None, :])[:, 0]
     way = int(taken[1] > taken[0])  # 0 up, 1 down
     if 1.0 - taken[way] < 0.5 * (1.0 - float(_variation_taken(curves, w, null(QUICK_NULL))[way].max())):
-        return Change(way == 0, 1.0 / (1.0 + QUICK_NULL))
+        return TrendTest(way == 0, 1.0 / (1.0 + QUICK_NULL))
     curves = np.concatenate([curves, _steep(model)])
     ratios = _likelihood_ratio(model, curves, y[None, :])[:, 0]
     way = int(ratios[1] > ratios[0])
     exceeding = np.count_nonzero(_likelihood_ratio(model, curves, null(FULL_NULL))[way] >= ratios[way])
-    return Change(way == 0, float((1.0 + exceeding) / (1.0 + FULL_NULL)))
+    return TrendTest(way == 0, float((1.0 + exceeding) / (1.0 + FULL_NULL)))
 
 
 def late_decline(model: FittedModel) -> tuple[int, float] | None:
@@ -102,7 +102,7 @@ def _thinned(model: FittedModel) -> FittedModel:
         return np.asarray(np.add.reduceat(series.weights * a, starts) / total)
 
     compute, weights = mean(series.compute), total / total.mean()
-    thin = Series(compute, mean(series.y), weights, mean(series.position))
+    thin = Observations(compute, mean(series.y), weights, mean(series.position))
     problem = replace(
         model.problem,
         compute=np.append(compute, model.problem.compute[n:]),

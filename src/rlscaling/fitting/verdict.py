@@ -18,7 +18,7 @@ from rlscaling.fitting.trend_tests import change, late_decline
 from rlscaling.printing.numbers import number, rough, unit_text
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import compute_needed
-from rlscaling.solver.intervals import robust_error
+from rlscaling.solver.intervals import half_width_68
 from rlscaling.solver.resampling import replicates
 
 N_REPLICATES, N_NEAR_LIMIT = 200, 1000
@@ -50,7 +50,7 @@ class Verdict(StrEnum):
         return self not in (Verdict.FLAT, Verdict.FALLING, Verdict.MISFIT)
 
     @property
-    def tells_ceiling(self) -> bool:
+    def identifies_ceiling(self) -> bool:
         """Whether ``A`` is known to 0.05 or better."""
         return self in (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
 
@@ -69,7 +69,7 @@ P_FLAT, P_FALLING, P_COLLAPSE, P_MISFIT = 0.01, 0.01, 0.0005, 0.001
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class VerdictDetails:
     """A verdict with its reason and the numbers it rests on."""
 
     verdict: Verdict
@@ -83,7 +83,7 @@ class Judgement:
 Shape = tuple[Verdict, str] | None  # misfit, falling or flat with its reason, or none of them
 
 
-def judge(model: FittedModel, unit: str) -> Judgement:
+def judge(model: FittedModel, unit: str) -> VerdictDetails:
     """Return what the data of ``model`` can tell, with 95 % this-run intervals where there are 7 points.
 
     The reason names no ends of an interval: those stand beside the estimates, from however many replicates were asked
@@ -93,11 +93,11 @@ def judge(model: FittedModel, unit: str) -> Judgement:
     if model.n < MIN_POINTS_FOR_INTERVAL:
         reason = f"{model.n} points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} at least)"
         verdict, reason = shape or (Verdict.NOT_IDENTIFIED, reason + "; A cannot be told from these data")
-        return Judgement(verdict, reason, None, None, None, None)
+        return VerdictDetails(verdict, reason, None, None, None, None)
     draws = _draws(model)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     ci = {k: (float(a), float(b)) for k, a, b in zip(PARAMETER_NAMES, low, high, strict=True)}
-    error = {k: robust_error(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
+    error = {k: half_width_68(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
     if model.problem.A is not None:
         verdict, reason = Verdict.GIVEN, f"A was given as {model.problem.A:g}; nothing is claimed about it"
     else:
@@ -107,7 +107,7 @@ def judge(model: FittedModel, unit: str) -> Judgement:
         graded = verdict is not Verdict.NOT_IDENTIFIED
         reason = REASONS[verdict] + (UNBOUNDED if graded and not model.problem.ordered else "")
         reason += _needed_text(needed, float(model.series.compute[-1]), unit)
-    return Judgement(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, draws))
+    return VerdictDetails(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, draws))
 
 
 def _draws(model: FittedModel) -> Array:

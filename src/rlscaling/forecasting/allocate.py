@@ -14,9 +14,9 @@ from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.forecasting.extrapolate import extrapolate
-from rlscaling.printing.document import Printed
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
-from rlscaling.solver.intervals import probability_best, robust_error
+from rlscaling.solver.intervals import half_width_68, probability_best
 from rlscaling.validation import RngLike, entropy_of
 
 DROP = 0.05  # probability of being the best below which a recipe gets nothing
@@ -24,7 +24,7 @@ LEAST_GAP = 0.25  # of a recipe's own error: a tie gets a finite share
 
 
 @dataclass(frozen=True)
-class Share:
+class RecipeAllocation:
     """One recipe's share: pass rate where it is decided, its error, probability of being best, compute to add."""
 
     recipe: str
@@ -35,10 +35,10 @@ class Share:
 
 
 @dataclass(frozen=True, repr=False)
-class Allocation(Printed):
+class Allocation(Document):
     """A budget split over recipes, the likely best first; a share of 0 says to drop the recipe."""
 
-    shares: tuple[Share, ...]
+    shares: tuple[RecipeAllocation, ...]
     budget: float
     at: float
     compute_unit: str
@@ -52,16 +52,18 @@ class Allocation(Printed):
         text = f"extend {', '.join(kept)} {unit_text(self.compute_unit)}"
         return text + (f"; drop {', '.join(dropped)}" if dropped else "")
 
-    def rows(self) -> list[list[str]]:
+    def tables(self) -> list[Table]:
+        """Return the table."""
+        return [Table.of(self._header(), self._rows())]
+
+    def _rows(self) -> list[list[str]]:
         """Return one row a recipe as text."""
         return [
             [s.recipe, plus_minus(s.pass_rate, s.error), f"{s.best:.2f}", number(s.compute) if s.compute else "drop"]
             for s in self.shares
         ]
 
-    @property
-    def header(self) -> list[str]:
-        """Names of the columns of `rows`."""
+    def _header(self) -> list[str]:
         return ["", f"R at {number(self.at)}", "P(best)", f"extend by ({unit_text(self.compute_unit)})"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,11 +130,13 @@ def allocate(
     )
     best, middle = np.zeros(len(draws)), np.median(draws, axis=1)
     best[told] = probability_best(draws[told])
-    error = np.maximum([robust_error(row) for row in draws], 1e-12)
+    error = np.maximum([half_width_68(row) for row in draws], 1e-12)
     compute = total * _shares(middle, error, best)
     order = np.argsort(-best, kind="stable")
     names = list(fits)
-    shares = tuple(Share(names[k], float(middle[k]), float(error[k]), float(best[k]), float(compute[k])) for k in order)
+    shares = tuple(
+        RecipeAllocation(names[k], float(middle[k]), float(error[k]), float(best[k]), float(compute[k])) for k in order
+    )
     return Allocation(shares, total, target, units[0], entropy)
 
 

@@ -18,7 +18,7 @@ from rlscaling.fitting.fit import fit_trace
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
 from rlscaling.forecasting.extrapolate import extrapolate
-from rlscaling.printing.document import Printed
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, unit_text
 from rlscaling.serialization import finite
 from rlscaling.traces.trace import Trace
@@ -40,7 +40,7 @@ Curve = tuple[Array, Array, Array]  # forecast, lower and upper end of the 95 % 
 
 
 @dataclass(frozen=True)
-class Origin:
+class ForecastOrigin:
     """One forecast: a model fitted to the evaluations up to ``cutoff`` and held against the later ones.
 
     Attributes
@@ -75,7 +75,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Score:
+class HorizonScore:
     """How a model did at one horizon: errors over the cutoffs, wins over the last value, evaluations held."""
 
     model: str
@@ -89,39 +89,39 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Backtest(Printed):
+class Backtest(Document):
     """Forecasts of one run from several cutoffs, held against what came.
 
     Attributes
     ----------
     trace : Trace
         The run.
-    origins : tuple of Origin
+    origins : tuple of ForecastOrigin
         One for each model and cutoff.
     """
 
     trace: Trace
     models: tuple[str, ...]
     cutoffs: tuple[float, ...]
-    origins: tuple[Origin, ...]
+    origins: tuple[ForecastOrigin, ...]
     seed: int
 
     @cached_property
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[HorizonScore, ...]:
         """One score for each model and horizon that the run reaches."""
         return tuple(score for horizon in HORIZONS for model in self.models if (score := self.score(model, horizon)).n)
 
-    def of(self, model: str) -> tuple[Origin, ...]:
+    def of(self, model: str) -> tuple[ForecastOrigin, ...]:
         """Return the forecasts of one model, by cutoff."""
         return tuple(origin for origin in self.origins if origin.model == model)
 
-    def score(self, model: str, horizon: float) -> Score:
+    def score(self, model: str, horizon: float) -> HorizonScore:
         """Return how ``model`` did at ``horizon`` times the data."""
         errors = np.abs([origin.error(horizon) for origin in self.of(model)])
         base = np.abs([origin.error(horizon) for origin in self.of(BASELINE)]) if BASELINE in self.models else errors
         known = np.isfinite(errors)
         held = [origin.held(horizon) for origin, use in zip(self.of(model), known, strict=True) if use]
-        return Score(
+        return HorizonScore(
             model, horizon, int(known.sum()),
             float(np.median(errors[known])) if known.any() else math.nan,
             float(np.mean(errors[known])) if known.any() else math.nan,
@@ -185,9 +185,15 @@ class Backtest(Printed):
             "compute_unit": self.trace.compute_unit, "scores": scores, "forecasts": forecasts, "seed": self.seed,
         }  # fmt: skip
 
-    header = ("", "to", "cutoffs", "median error", "mean error", "beats last value", "interval held")
+    def tables(self) -> list[Table]:
+        """Return the table."""
+        return [
+            Table.of(
+                ("", "to", "cutoffs", "median error", "mean error", "beats last value", "interval held"), self._rows()
+            )
+        ]
 
-    def rows(self) -> list[list[str]]:
+    def _rows(self) -> list[list[str]]:
         """Return the table of scores as text."""
         return [
             [
@@ -197,7 +203,7 @@ class Backtest(Printed):
             for s in self.scores
         ]  # fmt: skip
 
-    def foot(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """Return the lines below the table."""
         unit = unit_text(self.trace.compute_unit)
         where = f"fitted to {', '.join(number(c) for c in self.cutoffs)} {unit}"
@@ -304,12 +310,12 @@ def _default(trace: Trace, options: dict[str, Any]) -> list[tuple[float, Sigmoid
     return found[::-1]
 
 
-def _origin(trace: Trace, fit: SigmoidFit, model: str, cutoff: float, entropy: int) -> Origin:
+def _origin(trace: Trace, fit: SigmoidFit, model: str, cutoff: float, entropy: int) -> ForecastOrigin:
     later = (trace.compute > cutoff) & (trace.compute <= HORIZONS[-1] * cutoff * (1.0 + 1e-9))
     C, y = trace.compute[later], trace.pass_rate[later]
     forecast, low, high = _FORECASTERS[model](fit, C, entropy)
     columns = (C, C / cutoff, y, forecast, low, high)
-    return Origin(model, cutoff, *(tuple(column.tolist()) for column in columns))
+    return ForecastOrigin(model, cutoff, *(tuple(column.tolist()) for column in columns))
 
 
 def _sigmoid(fit: SigmoidFit, C: Array, entropy: int) -> Curve:

@@ -14,12 +14,12 @@ from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, ComputeNeeded
 from rlscaling.forecasting.extrapolate import extrapolate
-from rlscaling.printing.document import Printed
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
 from rlscaling.serialization import finite
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import FARTHEST, Z95, Rate, compute_needed
-from rlscaling.solver.intervals import robust_error
+from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.bootstrap import bootstrap
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_seed_sd, entropy_of
@@ -33,7 +33,7 @@ ROUND = (1.0, 2.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Way:
+class Alternative:
     """One way to know more: the compute to run to, and what it costs beside.
 
     Attributes
@@ -50,7 +50,7 @@ class Way:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(Printed):
+class Plan(Document):
     """How much longer to run.
 
     Attributes
@@ -62,7 +62,7 @@ class Plan(Printed):
         Of the curve at this compute; None: of ``A``.
     present : float
         The half-width so far.
-    ways : tuple of Way
+    ways : tuple of Alternative
         As now; evaluations twice as often; four times the prompts (where the trace has counts). Empty when the target
         is reached, or the run is flat, falling or a misfit.
     seeds : tuple of (int, float)
@@ -75,7 +75,7 @@ class Plan(Printed):
     target_half_width: float
     at: float | None
     present: float
-    ways: tuple[Way, ...]
+    ways: tuple[Alternative, ...]
     seeds: tuple[tuple[int, float], ...]
     seed_sd: float
     next_compute: float
@@ -131,7 +131,11 @@ class Plan(Printed):
             f"{number(self.fit.compute_range[1])} {unit_text(self.fit.compute_unit)}"
         )
 
-    def rows(self) -> list[list[str]]:
+    def tables(self) -> list[Table]:
+        """Return the table."""
+        return [Table.of(self._header(), self._rows())]
+
+    def _rows(self) -> list[list[str]]:
         """Return one row a way as text: compute to run to, band, what is left to run, cost of evaluations."""
         last, rows = self.fit.compute_range[1], []
         for way in self.ways:
@@ -141,12 +145,10 @@ class Plan(Printed):
             rows.append([way.name, rough(c.median), f"{low} to {high}", more, n])
         return rows
 
-    @property
-    def header(self) -> list[str]:
-        """Names of the columns of `rows`."""
+    def _header(self) -> list[str]:
         return ["", f"run to ({unit_text(self.fit.compute_unit)})", "10-90 %", "more compute", "evaluations"]
 
-    def foot(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """Return the lines below the table."""
         advice = [self.stop_advice, self.seed_advice] if self.fit.verdict.has_curve else []
         return [*advice, *(f"note: {note}" for note in self.notes)]
@@ -231,7 +233,7 @@ def plan(
         low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval[0].tolist()
     scale = score_scale(model)
     present = 0.5 * (high - low) / scale
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Alternative, ...] = ()
     if fit.verdict.has_curve and present > target_half_width:
         ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget)
     runs = extrapolate(fit, [last, last + more], method="auto", rng=entropy).distribution
@@ -240,7 +242,7 @@ def plan(
     seeds = tuple((k, Z95 * math.sqrt(variance / k)) for k in (1, 2, 3))
     return Plan(
         fit, float(target_half_width), budget, present, ways, seeds, float(seed_sd), float(more),
-        float(np.median(gain)), robust_error(gain), entropy, fit.notes,
+        float(np.median(gain)), half_width_68(gain), entropy, fit.notes,
     )  # fmt: skip
 
 
@@ -258,15 +260,15 @@ def _check(fit: SigmoidFit, target: float, at: float | None) -> None:
         raise FitError(f"A was given as {fit.options.A:g}: there is nothing to find out about it; ask at= a compute")
 
 
-def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> tuple[Way, ...]:
+def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> tuple[Alternative, ...]:
     C = model.series.compute
     step, last = float(np.median(np.diff(C))), float(C[-1])
 
-    def way(name: str, rate: Rate | None, cost: float) -> Way:
+    def way(name: str, rate: Rate | None, cost: float) -> Alternative:
         found = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
         hours = np.maximum(np.sort(found), last)
         low, median, high = (float(hours[round(q * (len(hours) - 1))]) for q in BAND)
-        return Way(
+        return Alternative(
             name, ComputeNeeded(target / score_scale(model), median, low, high), cost * max(median - last, 0.0) / step
         )
 

@@ -14,7 +14,7 @@ from rlscaling.fitting.verdict import Verdict
 from rlscaling.printing.document import html_table, text_table
 from rlscaling.printing.numbers import _level, interval, number, plus_minus, unit_text
 from rlscaling.serialization import finite
-from rlscaling.solver.intervals import _hull, order_interval, percentile_interval, robust_error
+from rlscaling.solver.intervals import _hull, half_width_68, order_interval, percentile_interval
 from rlscaling.validation import check_level
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def forecast_rows(forecast: Forecast) -> list[list[str]]:
     """Return one row a budget: compute, times the data, pass rate, this-run and new-run interval."""
     rows = []
     for i, compute in enumerate(forecast.compute):
-        error = robust_error(forecast.distribution[:, i])
+        error = half_width_68(forecast.distribution[:, i])
         value = plus_minus(float(forecast.pass_rate[i]), error) if forecast.supported[i] else "not identified"
         low, high = forecast.confidence_interval[i]
         new_low, new_high = forecast.confidence_interval_new_run[i]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rlscaling.arrays import Array
-from rlscaling.comparing.recipe_estimate import Of, Rival
+from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
 from rlscaling.errors import FitError
 from rlscaling.plotting.compute_axis import INK, ComputeAxis, marker_size
 from rlscaling.plotting.elements import GREY, RUN_STYLES, draw_bar, label_ends, literal, new_axes
@@ -53,18 +53,18 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     2
     """
     ax = ax if ax is not None else new_axes()
-    order = sorted(comparison.rivals, key=lambda rival: -max(comparison.best[rival.name], 0.0))
-    compute = np.concatenate([fit.data.compute for rival in order for fit in rival.fits])
-    axis = ComputeAxis(compute, max(comparison.at[0], max(rival.last_compute for rival in order)))
-    for rival in order[IN_COLOUR:]:
-        ax.plot(axis.grid, rival.predict(axis.grid), color=GREY, lw=0.6, alpha=0.5, zorder=1)
+    order = sorted(comparison.recipes, key=lambda recipe: -max(comparison.best[recipe.name], 0.0))
+    compute = np.concatenate([fit.data.compute for recipe in order for fit in recipe.fits])
+    axis = ComputeAxis(compute, max(comparison.at[0], max(recipe.last_compute for recipe in order)))
+    for recipe in order[IN_COLOUR:]:
+        ax.plot(axis.grid, recipe.predict(axis.grid), color=GREY, lw=0.6, alpha=0.5, zorder=1)
     labels = []
-    for i, rival in enumerate(order[:IN_COLOUR]):
+    for i, recipe in enumerate(order[:IN_COLOUR]):
         color, marker = RUN_STYLES[i]
-        _draw_rival(ax, axis, rival, color, marker, comparison.confidence_level)
+        _draw_rival(ax, axis, recipe, color, marker, comparison.confidence_level)
         at = comparison.at[0] * (axis.right / axis.left) ** (BESIDE * (i - 0.5 * (min(len(order), IN_COLOUR) - 1)))
-        labels.append((*_draw_budget(ax, comparison, rival, at, color, marker), literal(rival.name), color))
-    scores = np.concatenate([fit.data.pass_rate for rival in order for fit in rival.fits])
+        labels.append((*_draw_budget(ax, comparison, recipe, at, color, marker), literal(recipe.name), color))
+    scores = np.concatenate([fit.data.pass_rate for recipe in order for fit in recipe.fits])
     low, high = float(scores.min()), float(scores.max())
     room = high - low or 0.02
     ends = np.clip([y for line in ax.lines for y in np.asarray(line.get_ydata(), dtype=float)], low - room, high + room)
@@ -80,34 +80,34 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _draw_rival(ax: Axes, axis: ComputeAxis, rival: Rival, color: str, marker: str, level: float) -> None:
-    for fit in rival.fits:
+def _draw_rival(ax: Axes, axis: ComputeAxis, recipe: RecipeEstimate, color: str, marker: str, level: float) -> None:
+    for fit in recipe.fits:
         data, size = fit.data, marker_size(len(fit.data)) - 1
         x, left_out = axis.place(data.compute), np.logical_not(data.used)
         ax.plot(x[data.used], data.pass_rate[data.used], marker, color=color, ms=size, mew=0, alpha=0.5)
         ax.plot(x[left_out], data.pass_rate[left_out], marker, mfc="none", mec=color, ms=size, mew=0.7, alpha=0.7)
-    if not rival.verdict.has_curve:
+    if not recipe.verdict.has_curve:
         return
-    band = percentile_interval(rival.curves(axis.grid[None, :], Of.RECIPE), level)
+    band = percentile_interval(recipe.curves(axis.grid[None, :], Scope.RECIPE), level)
     ax.fill_between(axis.grid, band[:, 0], band[:, 1], color=color, alpha=0.15, lw=0, zorder=1.5)
-    inside = axis.grid <= rival.last_compute
-    ax.plot(axis.grid[inside], rival.predict(axis.grid[inside]), color=color, lw=2, zorder=3)
-    ax.plot(axis.grid[~inside], rival.predict(axis.grid[~inside]), color=color, lw=1.6, ls=(0, (4, 2)), zorder=3)
+    inside = axis.grid <= recipe.last_compute
+    ax.plot(axis.grid[inside], recipe.predict(axis.grid[inside]), color=color, lw=2, zorder=3)
+    ax.plot(axis.grid[~inside], recipe.predict(axis.grid[~inside]), color=color, lw=1.6, ls=(0, (4, 2)), zorder=3)
 
 
 def _draw_budget(
-    ax: Axes, comparison: Comparison, rival: Rival, place: float, color: str, marker: str
+    ax: Axes, comparison: Comparison, recipe: RecipeEstimate, place: float, color: str, marker: str
 ) -> tuple[float, str]:
     """Draw the interval at the budget; return the height of the label and its second line."""
     at = comparison.at[0]
-    if not rival.verdict.has_curve:
-        return float(rival.fits[0].data.pass_rate[-1]), str(rival.verdict)
-    ci = np.array(comparison.interval(rival.curves(np.array([[at]]), Of.RECIPE)[:, 0]))
-    value = float(rival.predict(at))
-    known = comparison.supported(rival.name, at)
+    if not recipe.verdict.has_curve:
+        return float(recipe.fits[0].data.pass_rate[-1]), str(recipe.verdict)
+    ci = np.array(comparison.interval(recipe.curves(np.array([[at]]), Scope.RECIPE)[:, 0]))
+    value = float(recipe.predict(at))
+    known = comparison.supported(recipe.name, at)
     draw_bar(ax, place, value if known else None, ci, None, color, "_at", marker)
     text = plus_minus(value, 0.25 * float(ci[1] - ci[0])) if known else interval(*ci)
-    return value, f"{text}; P(best) {probability(comparison.best[rival.name])}"
+    return value, f"{text}; P(best) {probability(comparison.best[recipe.name])}"
 
 
 def plot_loo(loo: LeaveOneOut, ax: Axes | None = None) -> Axes:
@@ -199,14 +199,15 @@ def plot_crossover(comparison: Comparison, x: str, y: str, ax: Axes | None = Non
     """
     ax = ax if ax is not None else new_axes()
     crossing = comparison.crossover(x, y)
-    first, second = comparison.rival(x), comparison.rival(y)
-    compute = np.concatenate([fit.data.compute for rival in (first, second) for fit in rival.fits])
+    first, second = comparison.recipe(x), comparison.recipe(y)
+    compute = np.concatenate([fit.data.compute for recipe in (first, second) for fit in recipe.fits])
     ends = [comparison.at[0], first.last_compute, second.last_compute]
     ends += [1.5 * c for c in (crossing.compute, crossing.confidence_interval[1]) if c < 20.0 * max(ends)]
     axis = ComputeAxis(compute[compute > 0], max(ends))
     grid = axis.grid
     band: Array = percentile_interval(
-        first.curves(grid[None, :], Of.RECIPE) - second.curves(grid[None, :], Of.RECIPE), comparison.confidence_level
+        first.curves(grid[None, :], Scope.RECIPE) - second.curves(grid[None, :], Scope.RECIPE),
+        comparison.confidence_level,
     )
     color = RUN_STYLES[0][0]
     percent = f"{100 * comparison.confidence_level:g} %"

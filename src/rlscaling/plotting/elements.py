@@ -46,7 +46,7 @@ LEGEND_PLACE = {
 }
 
 
-def draw(ax: Axes, axis: ComputeAxis, view: View) -> None:
+def draw(ax: Axes, axis: ComputeAxis, view: FitView) -> None:
     """Draw one fit: points, interval, curve and ceiling."""
     fit, data = view.fit, view.fit.data
     left_out = np.logical_not(data.used)
@@ -68,7 +68,7 @@ def draw(ax: Axes, axis: ComputeAxis, view: View) -> None:
     _draw_ceiling(ax, view)
 
 
-def _draw_band(ax: Axes, axis: ComputeAxis, view: View, color: str, label: str) -> None:
+def _draw_band(ax: Axes, axis: ComputeAxis, view: FitView, color: str, label: str) -> None:
     if view.draws is None:
         return
     A, B, C_mid, R0 = (view.draws[:, j : j + 1] for j in range(4))
@@ -76,7 +76,7 @@ def _draw_band(ax: Axes, axis: ComputeAxis, view: View, color: str, label: str) 
     ax.fill_between(axis.grid, band[:, 0], band[:, 1], color=color, alpha=0.18, lw=0, label=label, zorder=1.5)
 
 
-def _draw_curve(ax: Axes, axis: ComputeAxis, view: View, color: str, labels: tuple[str, str]) -> None:
+def _draw_curve(ax: Axes, axis: ComputeAxis, view: FitView, color: str, labels: tuple[str, str]) -> None:
     low, high = view.fit.compute_range
     low = max(low, axis.first)
     inside = np.unique([low, *axis.grid[(axis.grid > low) & (axis.grid < high)], high])
@@ -89,7 +89,7 @@ def _draw_curve(ax: Axes, axis: ComputeAxis, view: View, color: str, labels: tup
             labels = (labels[0], "_again")
 
 
-def _draw_ceiling(ax: Axes, view: View) -> None:
+def _draw_ceiling(ax: Axes, view: FitView) -> None:
     """Draw A as a line with its interval at the right edge, or only the interval, hatched."""
     across = ax.get_yaxis_transform()
     ci = view.A_interval
@@ -141,7 +141,9 @@ def draw_bar(
         ax.plot([x], [y], marker, color=color, mec="white", mew=0.8, ms=7, zorder=5, ls="none", label=label)
 
 
-def draw_run(ax: Axes, axis: ComputeAxis, view: View, color: str, marker: str, at: float | None) -> tuple[float, str]:
+def draw_run(
+    ax: Axes, axis: ComputeAxis, view: FitView, color: str, marker: str, at: float | None
+) -> tuple[float, str]:
     """Draw one of several runs; return the height of its end and the text on its value there."""
     data = view.fit.data
     x, size = axis.place(data.compute), marker_size(len(data)) - 1
@@ -189,7 +191,7 @@ def label_ends(
         ax.text(1.01, y, text, transform=transform, color=color, fontsize=9, va="center", ha="left")
 
 
-def y_limits(view: View) -> tuple[float, float]:
+def y_limits(view: FitView) -> tuple[float, float]:
     """Return limits that hold the data and, as far as it does not dwarf them, the interval of A."""
     y = view.fit.data.pass_rate
     low, high = float(y.min()), float(y.max())
@@ -220,12 +222,12 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def y_label(view: View) -> str:
+def y_label(view: FitView) -> str:
     """Return the label of the vertical axis."""
     return "held-out pass rate" if np.isfinite(view.fit.options.A_max) else "score"
 
 
-def finish(ax: Axes, axis: ComputeAxis, view: View, legend: bool) -> None:
+def finish(ax: Axes, axis: ComputeAxis, view: FitView, legend: bool) -> None:
     """Set limits, labels, the title (verdict first) and the legend."""
     axis.finish(ax, view.fit.compute_unit)
     ax.set_ylim(*y_limits(view))
@@ -245,7 +247,7 @@ def finish(ax: Axes, axis: ComputeAxis, view: View, legend: bool) -> None:
 
 
 @dataclass(frozen=True)
-class View:
+class FitView:
     """A fit with the best that is known about it: its own interval, or that of a bootstrap."""
 
     fit: SigmoidFit
@@ -265,17 +267,17 @@ class View:
         return f"{100 * self.level:g} %"
 
 
-def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | None = None) -> View:
+def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | None = None) -> FitView:
     """Return what is known about ``fit``: from ``boot`` where it is given, else from the forecast or the fit itself."""
     if boot is not None:
         if boot.fit.params != fit.params:
             raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
         ci = boot.confidence_interval["A"]
-        return View(fit, ci, boot.confidence_level, boot.distribution, forecast)
-    return View(fit, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
+        return FitView(fit, ci, boot.confidence_level, boot.distribution, forecast)
+    return FitView(fit, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
 
 
-def view_of(result: SigmoidFit | Bootstrap | Forecast) -> View:
+def view_of(result: SigmoidFit | Bootstrap | Forecast) -> FitView:
     """Return what is known from any of the results that can be drawn."""
     if isinstance(result, Forecast):
         return view(result.fit, None, result)

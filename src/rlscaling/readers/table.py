@@ -55,7 +55,7 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin:
+class TableSource:
     """What a file says about itself, beyond its table; ``reader`` where the receipt should not name that of tables."""
 
     name: str = ""
@@ -66,9 +66,9 @@ class Origin:
     reader: str = ""
 
 
-def parts_of_table(table: Table, options: ReadOptions, origin: Origin | None = None) -> Parts:
+def parts_of_table(table: Table, options: ReadOptions, origin: TableSource | None = None) -> Parts:
     """Return the traces in a table, one for each run and domain that the options leave."""
-    origin = origin or Origin(metadata={"source": table.source})
+    origin = origin or TableSource(metadata={"source": table.source})
     if not table.rows:
         raise TraceError(f"{table.source} has a header but no rows; give a file with evaluations")
     run_columns = _run_columns(table, options)
@@ -99,7 +99,7 @@ def _runs(table: Table, options: ReadOptions, run_columns: list[str]) -> dict[st
 
 
 def _builder(
-    part: Table, label: str, options: ReadOptions, origin: Origin, run_columns: list[str]
+    part: Table, label: str, options: ReadOptions, origin: TableSource, run_columns: list[str]
 ) -> Callable[[], Trace]:
     return lambda: build_trace(part, label, options, origin, run_columns)
 
@@ -146,7 +146,7 @@ def _keys(table: Table, columns: list[str]) -> list[str]:
     return [":".join(map(_label, cells)) for cells in zip(*(table.columns[name] for name in columns), strict=True)]
 
 
-def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, run_columns: list[str]) -> Trace:
+def build_trace(table: Table, label: str, options: ReadOptions, origin: TableSource, run_columns: list[str]) -> Trace:
     """Return the trace of one run and domain."""
     notes = list(origin.notes)
     compute_column = _compute_column(table, options, origin, notes)
@@ -184,7 +184,7 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: Origin, 
         raise TraceError(f"{table.source}: {error}") from None
 
 
-def _compute_column(table: Table, options: ReadOptions, origin: Origin, notes: list[str]) -> str:
+def _compute_column(table: Table, options: ReadOptions, origin: TableSource, notes: list[str]) -> str:
     option = "compute_column= / --compute-column"
     if options.compute_column is not None:
         return _named(table, options.compute_column, option)
@@ -274,7 +274,7 @@ def _has_numbers(cells: list[Any]) -> bool:
     return any(_try_number(cell) is not None for cell in cells if not is_blank(cell))
 
 
-def _unit(column: str, origin: Origin, notes: list[str]) -> str:
+def _unit(column: str, origin: TableSource, notes: list[str]) -> str:
     if origin.compute_unit and (column == origin.compute_column):
         return origin.compute_unit
     plain = PLAIN_COMPUTE.get(column)
@@ -311,7 +311,7 @@ def _without_blanks(table: Table, compute: str, pass_rate: str, options: ReadOpt
     return table if all(keep) else table.select(keep)
 
 
-def scaled(y: FloatArray, options: ReadOptions, origin: Origin, notes: list[str]) -> tuple[str, FloatArray]:
+def scaled(y: FloatArray, options: ReadOptions, origin: TableSource, notes: list[str]) -> tuple[str, FloatArray]:
     """Return the scale to use, "auto" and the file's own word resolved, and the values."""
     scale = options.scale
     if scale in ("fraction", "auto") and origin.metadata.get("scale") == "reward":

@@ -206,7 +206,7 @@ def _order(fits: Mapping[str, SigmoidFit], recipes: Mapping[str, str], compariso
         p = best.get(recipes.get(name, name), -1.0)
         if math.isnan(p) or p < 0.0:  # no curve; not compared
             return (1.0 if math.isnan(p) else 2.0, 0.0)
-        return -p, -float(comparison.rival(recipes.get(name, name)).predict(at))
+        return -p, -float(comparison.recipe(recipes.get(name, name)).predict(at))
 
     return sorted(fits, key=place)
 

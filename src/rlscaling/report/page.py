@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlscaling.comparing.tables import ceiling_line, headline, shown_matches, tables, tail_lines
+from rlscaling.comparing.tables import ceiling_line, headline, shown_pairs, tables, tail_lines
 from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
 from rlscaling.forecasting.results import forecast_rows
 from rlscaling.plotting.comparisons import plot_comparison
@@ -13,7 +13,7 @@ from rlscaling.plotting.plans import plot_backtest
 from rlscaling.plotting.runs import plot_fit, plot_forecast
 from rlscaling.printing.numbers import interval, number, plus_minus, unit_text
 from rlscaling.report.figures import SINGLE, WIDE, svg
-from rlscaling.solver.intervals import robust_error
+from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.bootstrap import bootstrap_rows
 from rlscaling.version import __version__
 
@@ -78,7 +78,7 @@ def _lead(report: ReportContent) -> list[tuple[str, str]]:
 
 def _kind(run: RunReport) -> str:
     verdict = run.fit.verdict
-    return "good" if verdict.tells_ceiling else "open" if verdict.has_curve else "bad"
+    return "good" if verdict.identifies_ceiling else "open" if verdict.has_curve else "bad"
 
 
 def _overview(report: ReportContent) -> Table:
@@ -93,7 +93,7 @@ def _overview(report: ReportContent) -> Table:
         if boot is None:
             row += ["not identified", ""]
         else:
-            error = robust_error(boot.distribution[:, 0])
+            error = half_width_68(boot.distribution[:, 0])
             row.append("not identified" if not_identified(fit, "A") else plus_minus(fit.A, error))
             row.append(interval(*boot.confidence_interval["A"]))
         if report.at:
@@ -107,7 +107,7 @@ def _level(report: ReportContent) -> float:
 
 
 def _comparison(c: Comparison) -> dict[str, Any]:
-    matches = shown_matches(c)
+    matches = shown_pairs(c)
     return {
         "picture": svg(lambda ax: plot_comparison(c, ax), WIDE, f"curves of the recipes; {headline(c)}", "compare"),
         "tables": [Table(*found) for found in tables(c, matches)],
@@ -147,7 +147,7 @@ def _backtest(run: RunReport, k: int) -> dict[str, Any]:
     if found is None or isinstance(found, str):
         return {"headline": f"no backtest: {found}", "table": None, "picture": ""}
     return {
-        "headline": found.headline, "table": Table("", list(found.header), found.rows()),
+        "headline": found.headline, "table": found.tables()[0],
         "picture": svg(lambda ax: plot_backtest(found, ax), SINGLE, f"earlier forecasts of {run.name}", f"back{k}"),
     }  # fmt: skip
 
@@ -157,7 +157,7 @@ def _plan(run: RunReport) -> dict[str, Any]:
     if found is None or isinstance(found, str):
         return {"headline": f"no plan: {found}", "table": None, "lines": []}
     return {
-        "headline": found.headline, "table": Table("", found.header, found.rows()) if found.ways else None,
+        "headline": found.headline, "table": found.tables()[0] if found.ways else None,
         "lines": [found.stop_advice, found.seed_advice] if found.fit.verdict.has_curve else [],
     }  # fmt: skip
 

@@ -23,7 +23,7 @@ NO_RISE = 1e-6  # of the pass rate: a smaller gain is a constant with rounding n
 
 
 @dataclass(frozen=True, eq=False)
-class Anchor:
+class R0Observation:
     """An observation of the curve before the cutoff: value, where, and how far it may sit off the sigmoid."""
 
     compute: float
@@ -33,7 +33,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class Observations:
     """The evaluations of a fit, without the anchor.
 
     ``position`` measures the gaps between evaluations (training steps where known, else compute); ``weights`` are
@@ -67,10 +67,10 @@ class FittedModel:
     """
 
     problem: Problem
-    series: Series
+    series: Observations
     params: Params
     centre: Params
-    anchor: Anchor | None = None
+    anchor: R0Observation | None = None
 
     @property
     def n(self) -> int:
@@ -150,7 +150,7 @@ def _noise(problem: Problem, n: int, params: Params, residual: Array, ratio: Arr
     return noise_posterior(residual, J[:n], ratio, J[n:] if len(J) > n else None)
 
 
-def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> FittedModel:
+def fit_model(problem: Problem, series: Observations, anchor: R0Observation | None) -> FittedModel:
     """Fit ``series`` under the constraints of ``problem``, with the anchor as one more observation.
 
     The anchor's weight is ``(sigma / R0_se)^2`` with ``sigma`` the long-run noise,
@@ -188,7 +188,7 @@ def fit_model(problem: Problem, series: Series, anchor: Anchor | None) -> Fitted
     return FittedModel(problem, series, params, centre, anchor)
 
 
-def _noise_around(problem: Problem, series: Series, params: Params, ratio: Array) -> NoisePosterior:
+def _noise_around(problem: Problem, series: Observations, params: Params, ratio: Array) -> NoisePosterior:
     residual = (series.y - sigmoid(series.compute, *params)) * np.sqrt(series.weights)
     return _noise(problem, len(series), params, residual, ratio)
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rlscaling.arrays import Array
 
 
-def robust_error(draws: np.ndarray) -> float:
+class ConfidenceInterval(NamedTuple):
+    """The ends of an interval: numbers, or arrays of one number per budget, as in `scipy.stats`."""
+
+    low: float | Array
+    high: float | Array
+
+
+def half_width_68(draws: np.ndarray) -> float:
     """Return half the distance between the 15.9 and 84.1 % quantiles: a standard error that outliers cannot move."""
     low, high = np.quantile(draws, [0.1587, 0.8413])
     return float(0.5 * (high - low))

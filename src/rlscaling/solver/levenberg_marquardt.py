@@ -21,7 +21,7 @@ POOR_GAIN = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SolverState:
     """One point of each series: parameters, share ``s``, residual ``r``, sum of squares, ``sum w s``, ``sum w s^2``."""
 
     alpha: Array
@@ -34,11 +34,11 @@ class State:
     s1: Array
     ss: Array
 
-    def rows(self, keep: Mask) -> State:
+    def rows(self, keep: Mask) -> SolverState:
         """Return the series ``keep``."""
-        return State(*[getattr(self, name)[keep] for name in _FIELDS])
+        return SolverState(*[getattr(self, name)[keep] for name in _FIELDS])
 
-    def updated(self, where: Mask, trial: State) -> State:
+    def updated(self, where: Mask, trial: SolverState) -> SolverState:
         """Return the trial with the rows that are not ``where`` put back to self (in place: a trial is used once)."""
         for name in _FIELDS:
             mine, theirs = getattr(self, name), getattr(trial, name)
@@ -46,11 +46,11 @@ class State:
         return trial
 
 
-_FIELDS = tuple(State.__dataclass_fields__)
+_FIELDS = tuple(SolverState.__dataclass_fields__)
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class SolverPoints:
     """What depends on the points alone, made once a block.
 
     ``lines`` turns ``(alpha, B)`` into ``-eta``; ``moments`` are the columns ``w (1, xc, xc^2)`` for shared weights and
@@ -63,7 +63,7 @@ class Points:
     shared: bool
 
     @classmethod
-    def of(cls, problem: Problem, W: Array) -> Points:
+    def of(cls, problem: Problem, W: Array) -> SolverPoints:
         """Return the points of a problem with weights of shape (1, m), shared, or (rows, m)."""
         x, shared = problem.xc, len(W) == 1
         powers = np.stack([np.ones_like(x), x, x * x])
@@ -73,14 +73,14 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class SeriesBatch:
     """The series fitted together, all with the same free linear coefficients.
 
     ``prior`` is the strength, per series, of the penalty ``prior (log B - log 1.6)^2``.
     """
 
     problem: Problem
-    points: Points
+    points: SolverPoints
     Y: Array
     W: Array
     WY: Array
@@ -101,12 +101,12 @@ class Batch:
         free: tuple[bool, bool],
         fixed: tuple[Array, Array],
         prior: Array | None,
-    ) -> Batch:
+    ) -> SeriesBatch:
         """Return the batch of series ``Y`` with ``(R0, A)`` free or fixed."""
         WY = W * Y
-        return cls(problem, Points.of(problem, W), Y, W, WY, W.sum(axis=1), WY.sum(axis=1), *free, *fixed, prior)
+        return cls(problem, SolverPoints.of(problem, W), Y, W, WY, W.sum(axis=1), WY.sum(axis=1), *free, *fixed, prior)
 
-    def rows(self, keep: Mask) -> Batch:
+    def rows(self, keep: Mask) -> SeriesBatch:
         """Return the series ``keep``."""
         shared = self.points.shared
         return replace(
@@ -121,7 +121,7 @@ class Batch:
         weighted = a if self.points.shared else self.W * a
         return np.asarray((weighted @ self.points.moments[:, :n_moments]).T)
 
-    def evaluate(self, alpha: Array, u: Array) -> State:
+    def evaluate(self, alpha: Array, u: Array) -> SolverState:
         """Solve the linear coefficients at ``(alpha, u)``."""
         s = np.stack([alpha, np.exp(u)], axis=1) @ self.points.lines  # -eta
         np.exp(s, out=s)
@@ -136,7 +136,7 @@ class Batch:
         ssr = self.sums(r * r, 1)[0]
         if self.prior is not None:
             ssr = ssr + self.prior * (u - LOG_B_CENTRE) ** 2
-        return State(alpha, u, R0, A, s, r, ssr, s1, ss)
+        return SolverState(alpha, u, R0, A, s, r, ssr, s1, ss)
 
     def _coefficients(self, s: Array, s1: Array, ss: Array) -> tuple[Array, Array]:
         if not (self.free_R0 or self.free_A):
@@ -161,7 +161,7 @@ class Batch:
             (self.R0_fixed.copy(), self.R0_fixed + gain) if self.free_A else (self.A_fixed - gain, self.A_fixed.copy())
         )
 
-    def normal_equations(self, z: State) -> tuple[Array, Array, Array, Array, Array]:
+    def normal_equations(self, z: SolverState) -> tuple[Array, Array, Array, Array, Array]:
         """Return the gradient (2) and the projected Gauss-Newton matrix (3) in ``(alpha, u)``.
 
         The derivative by u is ``B xc`` times that by alpha.
@@ -190,7 +190,7 @@ class Batch:
             gu, huu = gu - self.prior * (z.u - LOG_B_CENTRE), huu + self.prior
         return ga, gu, haa, hau, huu
 
-    def ran_away(self, z: State) -> Mask:
+    def ran_away(self, z: SolverState) -> Mask:
         """Return which series have left the bounds for good: a pure power law, or pure saturation."""
         gone = np.zeros(len(z.u), dtype=bool)
         if self.problem.ordered and self.free_A:
@@ -203,7 +203,7 @@ class Batch:
 Normal = tuple[Array, Array, Array, Array, Array]
 
 
-def _propose(problem: Problem, z: State, normal: Normal, lam: Array) -> tuple[Array, Array]:
+def _propose(problem: Problem, z: SolverState, normal: Normal, lam: Array) -> tuple[Array, Array]:
     """Return the damped step's end point, inside the bounds on log B and log C_mid."""
     ga, gu, haa, hau, huu = normal
     (u_lo, u_hi), (v_lo, v_hi) = problem.u_bounds, problem.v_bounds
@@ -248,7 +248,7 @@ def _swings(normal: Normal, step: Array, last: Array, drop: Array) -> Mask:
     return np.asarray((drop < POOR_GAIN * promised) & (da * last[0] + du * last[1] < 0))
 
 
-def minimise(batch: Batch, alpha: Array, u: Array, rtol: float) -> Array:
+def minimise(batch: SeriesBatch, alpha: Array, u: Array, rtol: float) -> Array:
     """Minimise over ``(alpha, u)`` from the given start.
 
     Returns
@@ -261,7 +261,7 @@ def minimise(batch: Batch, alpha: Array, u: Array, rtol: float) -> Array:
         return _iterate(batch, alpha, u, rtol)
 
 
-def _iterate(batch: Batch, alpha: Array, u: Array, rtol: float) -> Array:
+def _iterate(batch: SeriesBatch, alpha: Array, u: Array, rtol: float) -> Array:
     out, index = np.empty((7, len(alpha))), np.arange(len(alpha))
     z = batch.evaluate(alpha, u)
     lam, last = np.full(len(alpha), 1e-4), np.zeros((2, len(alpha)))
@@ -291,6 +291,6 @@ def _iterate(batch: Batch, alpha: Array, u: Array, rtol: float) -> Array:
     return out
 
 
-def _store(out: Array, index: Index, batch: Batch, z: State) -> None:
+def _store(out: Array, index: Index, batch: SeriesBatch, z: SolverState) -> None:
     sr, r1 = batch.sums(z.s * z.r, 1)[0], batch.sums(z.r, 1)[0]
     out[:, index] = z.alpha, z.u, z.R0, z.A, z.ssr, sr, r1 - sr

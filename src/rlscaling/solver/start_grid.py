@@ -26,14 +26,14 @@ MAX_ELEMENTS = 4_000_000  # cells x points held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Binned:
+class BinnedSeries:
     """A long problem with neighbours merged: enough to find the basin, not to fit."""
 
     problem: Problem
     starts: Index
 
     @classmethod
-    def of(cls, problem: Problem) -> Binned | None:
+    def of(cls, problem: Problem) -> BinnedSeries | None:
         """Return the binned problem, or None for one short enough."""
         C = problem.compute
         if len(C) <= MAX_GRID_POINTS:
@@ -58,7 +58,7 @@ class StartGrid:
 
     def __init__(self, problem: Problem) -> None:
         self.weights = problem.weights[None, :]  # shared by all series, unless each has its own
-        self.binned = Binned.of(problem)
+        self.binned = BinnedSeries.of(problem)
         self.problem = problem if self.binned is None else self.binned.problem
         x = problem.xc[problem.compute > 0]
         lo, hi = x.min() - np.log(10.0), x.max() + np.log(50.0)

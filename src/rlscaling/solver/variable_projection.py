@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rlscaling.arrays import Array, Index, Mask
-from rlscaling.solver.levenberg_marquardt import Batch, minimise
+from rlscaling.solver.levenberg_marquardt import SeriesBatch, minimise
 from rlscaling.solver.problem import LOG_B_CENTRE, Problem
 from rlscaling.solver.start_grid import StartGrid, baseline_ssr, grid_scores, pick_cells, start_grid
 
@@ -80,7 +80,9 @@ def solve(
     parts = []
     for start in range(0, len(Y), n_rows):
         rows = slice(start, start + n_rows)
-        series = _Series(Y[rows], grid.weights if W is None else W[rows], None if prior is None else prior[rows])
+        series = _WeightedSeries(
+            Y[rows], grid.weights if W is None else W[rows], None if prior is None else prior[rows]
+        )
         parts.append(_solve_block(problem, grid, series, n_starts, rtol))
     alpha, u, R0, A, ssr = np.concatenate(parts, axis=1)
     B = np.clip(np.exp(u), *problem.B_bounds)
@@ -100,7 +102,7 @@ def _scaled(problem: Problem, Y: Array) -> tuple[Problem, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Series:
+class _WeightedSeries:
     """Series with their weights, (1, m) when shared, and strengths of the prior."""
 
     Y: Array
@@ -110,15 +112,15 @@ class _Series:
     def __len__(self) -> int:
         return len(self.Y)
 
-    def rows(self, pick: slice | Index | Mask) -> _Series:
-        return _Series(
+    def rows(self, pick: slice | Index | Mask) -> _WeightedSeries:
+        return _WeightedSeries(
             self.Y[pick],
             self.W if len(self.W) == 1 else self.W[pick],
             None if self.prior is None else self.prior[pick],
         )
 
 
-def _solve_block(problem: Problem, grid: StartGrid, series: _Series, n_starts: int, rtol: float) -> Array:
+def _solve_block(problem: Problem, grid: StartGrid, series: _WeightedSeries, n_starts: int, rtol: float) -> Array:
     """Return alpha, u, R0, A and the sum of squares of each series, shape (5, series)."""
     cells, hold_R0, hold_A = _starts(problem, grid, series, n_starts)
     n_starts = cells.shape[1]
@@ -132,7 +134,7 @@ def _solve_block(problem: Problem, grid: StartGrid, series: _Series, n_starts: i
     return best
 
 
-def _starts(problem: Problem, grid: StartGrid, series: _Series, n_starts: int) -> tuple[Index, Mask, Mask]:
+def _starts(problem: Problem, grid: StartGrid, series: _WeightedSeries, n_starts: int) -> tuple[Index, Mask, Mask]:
     """Return the cells to start from, shape (series, starts), and which have R0 or A at its bound."""
     parts = []
     for start in range(0, len(series), GRID_ROWS):
@@ -152,7 +154,7 @@ def _starts(problem: Problem, grid: StartGrid, series: _Series, n_starts: int) -
 
 
 def _active_set(
-    problem: Problem, series: _Series, start: tuple[Array, Array], hold_R0: Mask, hold_A: Mask, rtol: float
+    problem: Problem, series: _WeightedSeries, start: tuple[Array, Array], hold_R0: Mask, hold_A: Mask, rtol: float
 ) -> Array:
     """Fit with bounds: hold a coefficient at its bound, or release it, until nothing changes."""
     p, n = problem, len(series)
@@ -170,7 +172,7 @@ def _active_set(
             if group.any():
                 k = todo[group]
                 some = series.rows(k)
-                batch = Batch.of(p, some.Y, some.W, free, (R0_fixed[k], A_fixed[k]), some.prior)
+                batch = SeriesBatch.of(p, some.Y, some.W, free, (R0_fixed[k], A_fixed[k]), some.prior)
                 found[:, group] = minimise(batch, alpha[k], u[k], rtol)
         a, lu, R0, A, ssr, s_r, z_r = found
         over = (A > p.A_max + FEASIBLE) & (p.A is None)

@@ -58,7 +58,7 @@ class Stopwatch:
         return self.hours
 
 
-class TraceLog:
+class CallbackTrace:
     """What the callback does, without the base class: rows of a trace from a Trainer's events."""
 
     def __init__(
@@ -193,7 +193,7 @@ def trace_callback(
         """Passes a Trainer's events on; only the first process writes."""
 
         def __init__(self) -> None:
-            self.trace = TraceLog(path, metric, n_gpus, n_prompts, header or {})
+            self.trace = CallbackTrace(path, metric, n_gpus, n_prompts, header or {})
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             if state.is_world_process_zero:

@@ -11,7 +11,7 @@ from rlscaling.errors import RLScalingError
 from rlscaling.trainer.command.arguments import add_arguments
 from rlscaling.trainer.command.jobs import jobs_of, run_jobs
 from rlscaling.trainer.command.ranks import add_rank_arguments, run_on_ranks
-from rlscaling.trainer.distributed.layout import Place, place_of
+from rlscaling.trainer.distributed.layout import RankInfo, place_of
 from rlscaling.trainer.distributed.shutdown import ended_by_a_signal, report_in_peace
 
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _on_ranks(options: argparse.Namespace, place: Place) -> int:
+def _on_ranks(options: argparse.Namespace, place: RankInfo) -> int:
     """Train as one of several ranks; every one says why it ends."""
     with ended_by_a_signal():
         try:

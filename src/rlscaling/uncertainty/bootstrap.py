@@ -29,7 +29,7 @@ from rlscaling.printing.document import html_table, text_table
 from rlscaling.printing.numbers import _level, interval, plus_minus
 from rlscaling.serialization import _pairs, finite
 from rlscaling.solver.fitted_model import FittedModel, score_scale
-from rlscaling.solver.intervals import _hull, percentile_interval, robust_error
+from rlscaling.solver.intervals import _hull, half_width_68, percentile_interval
 from rlscaling.solver.resampling import SCHEMES, replicates
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import SIGMOID_ONLY
@@ -270,7 +270,7 @@ class Bootstrap:
 
         A standard deviation would be moved by a few replicates whose C_mid ran far away.
         """
-        return {name: robust_error(self.distribution[:, j]) for j, name in enumerate(PARAMETER_NAMES)}
+        return {name: half_width_68(self.distribution[:, j]) for j, name in enumerate(PARAMETER_NAMES)}
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same replicates at another confidence level, without resampling."""
@@ -324,7 +324,7 @@ def bootstrap_rows(boot: Bootstrap) -> list[list[str]]:
     ci, new = boot.confidence_interval, boot.confidence_interval_new_run
     for j, name in enumerate(("A", "B", "C_mid", "R0")):
         value = getattr(boot.fit.params, name)
-        error = robust_error(boot.distribution[:, j])
+        error = half_width_68(boot.distribution[:, j])
         text = "not identified" if not_identified(boot.fit, name) else plus_minus(value, error)
         low, high = ci[name]
         this = "" if low == high == value or _meaningless(boot.fit, name) else interval(low, high)

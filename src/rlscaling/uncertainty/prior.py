@@ -109,7 +109,7 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     units = sorted({fit.compute_unit for fit in given})
     if len(units) > 1:
         raise FitError(f"compute is in {' and '.join(units)}; learn from runs in one unit")
-    known = [fit for fit in given if fit.verdict.tells_ceiling]
+    known = [fit for fit in given if fit.verdict.identifies_ceiling]
     if len(known) < LEAST_RUNS:
         raise FitError(
             f"{len(known)} of {len(given)} runs have a ceiling known to 0.05; a prior needs {LEAST_RUNS}: add finished "

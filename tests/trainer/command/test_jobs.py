@@ -13,7 +13,7 @@ from rlscaling import read_trace
 from rlscaling.trainer import TrainError, make_config
 from rlscaling.trainer.__main__ import main
 from rlscaling.trainer.command.arguments import add_arguments
-from rlscaling.trainer.command.jobs import Job, jobs_of, run_jobs
+from rlscaling.trainer.command.jobs import TrainingJob, jobs_of, run_jobs
 
 
 def test_command_leaves_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,4 +44,4 @@ def test_the_command_of_one_process_refuses_to_be_a_rank(tmp_path: Path, monkeyp
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(TrainError, match="this is rank 1 of 2 and would train the same run as the others"):
-        next(run_jobs([Job(make_config(**SMALL), tmp_path / "run")], resume=False))
+        next(run_jobs([TrainingJob(make_config(**SMALL), tmp_path / "run")], resume=False))

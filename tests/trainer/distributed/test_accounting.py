@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rlscaling.trainer.distributed.accounting import ClusterMeter, RankClock, Spent
+from rlscaling.trainer.distributed.accounting import ClusterMeter, RankClock, RankSeconds
 
 
 def test_meter_counts_every_rank_also_after_a_resume_with_another_number() -> None:
@@ -31,5 +31,5 @@ def test_rank_clock_leaves_evaluations_out() -> None:
     spent = clock.read()
     assert 0.05 <= spent.waiting < 0.1
     assert spent.waiting <= spent.elapsed < 0.1
-    assert Spent(3.0, 4.0).since(Spent(1.0, 0.0)).idle_fraction == 0.5
-    assert Spent().idle_fraction is None
+    assert RankSeconds(3.0, 4.0).since(RankSeconds(1.0, 0.0)).idle_fraction == 0.5
+    assert RankSeconds().idle_fraction is None

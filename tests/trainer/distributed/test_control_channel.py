@@ -14,16 +14,23 @@ import torch.distributed as dist
 
 from rlscaling.trainer import TrainError
 from rlscaling.trainer.distributed import control_channel
-from rlscaling.trainer.distributed.control_channel import Hub, Message, PeerLostError, Spoke, decode, encode
+from rlscaling.trainer.distributed.control_channel import (
+    ControlClient,
+    ControlServer,
+    Message,
+    PeerLostError,
+    decode,
+    encode,
+)
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Hub, list[Spoke]]]:
+def ends() -> Iterator[tuple[ControlServer, list[ControlClient]]]:
     """The two kinds of ends, three ranks in one process."""
     store = dist.HashStore()
     with ThreadPoolExecutor(3) as pool:
-        made = pool.submit(Hub, store, "channel", "127.0.0.1", [1, 2], 30.0)
-        spokes = [pool.submit(Spoke, store, "channel", "127.0.0.1", rank, 30.0).result(30) for rank in (1, 2)]
+        made = pool.submit(ControlServer, store, "channel", "127.0.0.1", [1, 2], 30.0)
+        spokes = [pool.submit(ControlClient, store, "channel", "127.0.0.1", rank, 30.0).result(30) for rank in (1, 2)]
         hub = made.result(30)
     yield hub, spokes
     hub.close()
@@ -31,7 +38,7 @@ def ends() -> Iterator[tuple[Hub, list[Spoke]]]:
         spoke.close()
 
 
-def test_messages_arrive_as_they_were_sent(ends: tuple[Hub, list[Spoke]]) -> None:
+def test_messages_arrive_as_they_were_sent(ends: tuple[ControlServer, list[ControlClient]]) -> None:
     hub, spokes = ends
     arrays = {
         "flags": torch.tensor([True, False, True]),
@@ -60,7 +67,7 @@ def test_nothing_but_data_is_decoded() -> None:
         decode(raw[16 : 16 + head].replace(b"<f4", b"object"), bytearray(8))
 
 
-def test_waiting_costs_no_cpu(ends: tuple[Hub, list[Spoke]]) -> None:
+def test_waiting_costs_no_cpu(ends: tuple[ControlServer, list[ControlClient]]) -> None:
     """A generator without work sleeps in ``receive`` until the next message."""
     hub, spokes = ends
     spent: list[float] = []
@@ -79,7 +86,7 @@ def test_waiting_costs_no_cpu(ends: tuple[Hub, list[Spoke]]) -> None:
     assert spent[0] < 0.05
 
 
-def test_a_lost_rank_is_noticed_and_the_others_are_told(ends: tuple[Hub, list[Spoke]]) -> None:
+def test_a_lost_rank_is_noticed_and_the_others_are_told(ends: tuple[ControlServer, list[ControlClient]]) -> None:
     hub, spokes = ends
     hub.explain = lambda rank: f"{rank} is gone"
     spokes[0].close()
@@ -88,7 +95,7 @@ def test_a_lost_rank_is_noticed_and_the_others_are_told(ends: tuple[Hub, list[Sp
         spokes[1].receive()
 
 
-def test_rank_0_lost_is_noticed(ends: tuple[Hub, list[Spoke]]) -> None:
+def test_rank_0_lost_is_noticed(ends: tuple[ControlServer, list[ControlClient]]) -> None:
     hub, spokes = ends
     hub.close()
     with pytest.raises(PeerLostError, match="rank 0 has ended before the run was done; start again with --resume"):
@@ -96,7 +103,7 @@ def test_rank_0_lost_is_noticed(ends: tuple[Hub, list[Spoke]]) -> None:
     assert "rank 0 has ended" in spokes[1].reason()
 
 
-def test_reason_of_the_end_is_told(ends: tuple[Hub, list[Spoke]]) -> None:
+def test_reason_of_the_end_is_told(ends: tuple[ControlServer, list[ControlClient]]) -> None:
     hub, spokes = ends
     hub.abort("the loss of step 3 is nan")
     assert [spoke.reason() for spoke in spokes] == ["the loss of step 3 is nan"] * 2
@@ -105,7 +112,7 @@ def test_reason_of_the_end_is_told(ends: tuple[Hub, list[Spoke]]) -> None:
 def test_strangers_are_not_let_in() -> None:
     store = dist.HashStore()
     with ThreadPoolExecutor(1) as pool:
-        made = pool.submit(Hub, store, "channel", "127.0.0.1", [1], 0.5)
+        made = pool.submit(ControlServer, store, "channel", "127.0.0.1", [1], 0.5)
         port = int(store.get("channel").decode()[1:].split(",")[0])
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(control_channel._HELLO.pack(b"\0" * 32, 1))

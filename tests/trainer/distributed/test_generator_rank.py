@@ -6,12 +6,12 @@ from helpers.small_runs import SMALL
 from rlscaling.trainer import make_config
 from rlscaling.trainer.distributed.generator_rank import share_of
 from rlscaling.trainer.generation.evaluate import evaluation_seed, generate_all, heldout_rollouts
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 
 
 def test_shares_of_an_evaluation_are_the_evaluation() -> None:
     config = make_config(**{**SMALL, "eval_samples": 3})
-    run = Run(config)
+    run = RunState(config)
     seed = evaluation_seed(config, 5)
     whole = generate_all(run.model, run.task, run.heldout, 3, seed=seed)
     shares = [share_of(len(run.heldout), i, 4) for i in range(4)]

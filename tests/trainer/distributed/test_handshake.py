@@ -11,11 +11,11 @@ import torch.distributed as dist
 
 from helpers.small_runs import SMALL
 from rlscaling.trainer import TrainError, make_config, train
-from rlscaling.trainer.distributed.handshake import Proposal, agree, proposal_of
+from rlscaling.trainer.distributed.handshake import SettingsProposal, agree, proposal_of
 from rlscaling.trainer.distributed.layout import Layout
 
 
-def answers(proposals: list[Proposal], timeout: float = 30.0) -> list[str]:
+def answers(proposals: list[SettingsProposal], timeout: float = 30.0) -> list[str]:
     """What each rank is told when all agree at once."""
     store = dist.HashStore()
 
@@ -30,7 +30,7 @@ def answers(proposals: list[Proposal], timeout: float = 30.0) -> list[str]:
         return list(pool.map(ask, range(len(proposals))))
 
 
-def proposed(folder: Path, rank: int, *, resume: bool = True, **changes: Any) -> Proposal:
+def proposed(folder: Path, rank: int, *, resume: bool = True, **changes: Any) -> SettingsProposal:
     config = make_config(changes.pop("recipe", "scalerl"), **{**SMALL, **changes})
     return proposal_of(config, Layout(1, 2), folder, resume=resume, rank=rank)
 
@@ -56,7 +56,7 @@ def test_every_rank_hears_of_a_difference(changes: dict[str, Any], message: str,
 def test_every_rank_hears_of_another_checkpoint(tmp_path: Path) -> None:
     train(make_config(**{**SMALL, "steps": 1, "eval_samples": 2}), tmp_path / "there")
     mine, other = proposed(tmp_path / "there", 0), proposed(tmp_path / "elsewhere", 1)
-    other = Proposal({**other.settings, "out": mine.settings["out"]})  # the same path on another machine
+    other = SettingsProposal({**other.settings, "out": mine.settings["out"]})  # the same path on another machine
     told = answers([mine, other, proposed(tmp_path / "there", 2)])
     assert len(set(told)) == 1
     assert "and rank 1 has checkpoint='none'; all trainer ranks must see the same folder" in told[0]
@@ -67,4 +67,4 @@ def test_every_rank_hears_of_another_checkpoint(tmp_path: Path) -> None:
 
 def test_a_rank_that_never_comes_is_named() -> None:
     with pytest.raises(TrainError, match=r"rank 1 of 2 has said nothing for 0.1 s: it has not started"):
-        agree(dist.HashStore(), Proposal({}), rank=0, world=2, name="agree", timeout=0.1)
+        agree(dist.HashStore(), SettingsProposal({}), rank=0, world=2, name="agree", timeout=0.1)

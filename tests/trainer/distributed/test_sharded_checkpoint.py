@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from helpers.small_runs import SMALL
 from rlscaling.trainer import TrainError, make_config
-from rlscaling.trainer.distributed.fsdp import Trainers
+from rlscaling.trainer.distributed.fsdp import ShardedDataParallel
 from rlscaling.trainer.distributed.sharded_checkpoint import load_shards, remove_other_shards, save_shards
 from rlscaling.trainer.training.learner import Learner
 
@@ -30,7 +30,7 @@ def alone() -> Iterator[dist.ProcessGroup]:
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_shards_hold_weights_masters_and_moments(dtype: str, tmp_path: Path, alone: dist.ProcessGroup) -> None:
     config = make_config(**{**SMALL, "dtype": dtype})
-    first, second = (Learner(config, Trainers(alone, "cpu")) for _ in range(2))
+    first, second = (Learner(config, ShardedDataParallel(alone, "cpu")) for _ in range(2))
     for _ in range(2):
         for weight in first.optimizer.masters:
             weight.grad = torch.ones_like(weight)

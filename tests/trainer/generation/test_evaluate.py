@@ -17,7 +17,7 @@ from rlscaling.trainer.generation.paged_cache import PagedCache
 from rlscaling.trainer.model.build import build_model
 from rlscaling.trainer.settings.make import make_config
 from rlscaling.trainer.tasks.make import make_task
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 
 
 def test_evaluation_returns_every_completion_in_order() -> None:
@@ -70,7 +70,7 @@ def test_standard_error_is_that_of_repeated_evaluations(rng: np.random.Generator
 
 def test_evaluation_repeats_and_its_seed_matters() -> None:
     config = small_config(task="sort+modular")
-    run = Run(config)
+    run = RunState(config)
     first, again, other = (evaluate(run.model, run.task, run.heldout, config, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other

@@ -6,11 +6,11 @@ import numpy as np
 
 from helpers.small_runs import SHORT_THINKING, short_config, small_config
 from rlscaling.trainer.generation.rollout import collate, pack_rollouts, unpack_rollouts
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 
 
 def test_collate_pads_and_masks() -> None:
-    run = Run(short_config(**SHORT_THINKING, length_control="interruption"))
+    run = RunState(short_config(**SHORT_THINKING, length_control="interruption"))
     groups = run.cluster.next_batch(run.model)
     batch = collate(groups, run.task.pad_id)
     for i, rollout in enumerate(rollout for group in groups for rollout in group.rollouts):
@@ -24,7 +24,7 @@ def test_collate_pads_and_masks() -> None:
 
 
 def test_packed_rollouts_come_back() -> None:
-    run = Run(small_config(task="addition", n_digits=2, thinking_budget=8))
+    run = RunState(small_config(task="addition", n_digits=2, thinking_budget=8))
     groups = run.cluster.next_batch(run.model)
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     back = unpack_rollouts(pack_rollouts(rollouts), run.task.train_prompt)

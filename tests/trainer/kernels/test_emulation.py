@@ -32,7 +32,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def backend_of(monkeypatch: pytest.MonkeyPatch, launch: Launch) -> Iterator[None]:
     """Let kernels started by this function answer."""
     with monkeypatch.context() as patch:
-        patch.setattr(backends, "_override", backends.Choice("test", "", Compiled(launch)))
+        patch.setattr(backends, "_override", backends.BackendChoice("test", "", Compiled(launch)))
         yield
 
 

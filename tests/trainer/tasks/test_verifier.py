@@ -11,12 +11,12 @@ import pytest
 
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.tasks.answers import Answer
-from rlscaling.trainer.tasks.verifier import WORKER, Checker
+from rlscaling.trainer.tasks.verifier import WORKER, Verifier
 
 
 @pytest.fixture(scope="module")
-def checker() -> Checker:
-    return Checker(20.0)
+def checker() -> Verifier:
+    return Verifier(20.0)
 
 
 EQUAL = [
@@ -33,11 +33,11 @@ EQUAL = [
 
 
 @pytest.mark.parametrize(("gold", "given", "same"), EQUAL)
-def test_answers_are_compared_as_mathematics(checker: Checker, gold: str, given: str, same: bool) -> None:
+def test_answers_are_compared_as_mathematics(checker: Verifier, gold: str, given: str, same: bool) -> None:
     assert checker.check(gold, Answer(given, True)) is same
 
 
-def test_a_sentence_is_searched_for_its_answer(checker: Checker) -> None:
+def test_a_sentence_is_searched_for_its_answer(checker: Verifier) -> None:
     assert checker.check("12.50", Answer("So the answer is 12.5.")) is True
     assert checker.check("12.50", Answer("So the answer is 13.")) is False
 
@@ -58,7 +58,7 @@ for line in sys.stdin:
 def test_a_comparison_that_hangs_or_crashes_is_given_up_and_the_next_one_works(tmp_path: Path) -> None:
     worker = tmp_path / "worker.py"
     worker.write_text(HANGING)
-    own = Checker(0.3, worker)
+    own = Verifier(0.3, worker)
     assert own.check("x", Answer("y")) is True
     process = own._process
     began = time.monotonic()
@@ -74,7 +74,7 @@ def test_a_comparison_that_hangs_or_crashes_is_given_up_and_the_next_one_works(t
 
 def test_sympy_that_hangs_within_one_call_is_ended() -> None:
     """No exception reaches a power of integers that takes for ever; its process ends itself, or is killed."""
-    own = Checker(1.0)
+    own = Verifier(1.0)
     assert own.check("x", Answer(r"1+x", True)) is False  # started, so that the time below is that of the check
     began = time.monotonic()
     assert own.check("2x", Answer(r"7^{7^{7^{7}}}+x", True)) is not True
@@ -97,10 +97,10 @@ def test_the_process_ends_itself_when_the_trainer_is_gone() -> None:
 def test_a_process_that_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text("raise SystemExit(1)")
     with pytest.raises(TrainError, match="the process that checks answers did not start: run"):
-        Checker(1.0, tmp_path / "worker.py").check("x", Answer("y"))
+        Verifier(1.0, tmp_path / "worker.py").check("x", Answer("y"))
 
 
 def test_without_math_verify(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TrainError, match=r"needs math-verify, which is not installed: pip install 'rlscaling\[math\]'"):
-        Checker(1.0)
+        Verifier(1.0)

@@ -22,7 +22,7 @@ from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model.hf_weights import load_model
 from rlscaling.trainer.tasks.text import TextTask
 from rlscaling.trainer.training.checkpoint import RunFolder
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 from rlscaling.trainer.training.update import update
 from rlscaling.trainer.training.warmup import supervised_warmup
 
@@ -157,12 +157,12 @@ def test_bf16_head_has_a_larger_mismatch_than_fp32() -> None:
     assert bf16 >= 0  # both sides round alike here; kernels that differ would show
 
 
-def driven(config: TrainConfig, steps: int) -> tuple[Run, list[dict[str, Any]], list[list[Group]]]:
+def driven(config: TrainConfig, steps: int) -> tuple[RunState, list[dict[str, Any]], list[list[Group]]]:
     """Run some steps and keep the weights of every version and the groups of every update.
 
     Every other completion is called right, so that each update changes the weights.
     """
-    run = Run(config)
+    run = RunState(config)
     run.folder = RunFolder(None, {})
     supervised_warmup(run.model, run.task, config)
     run.optimizer.adopt()
@@ -176,7 +176,7 @@ def driven(config: TrainConfig, steps: int) -> tuple[Run, list[dict[str, Any]], 
 
 
 @torch.no_grad()
-def replayed(run: Run, weights: list[dict[str, Any]], rollout: Rollout) -> list[float]:
+def replayed(run: RunState, weights: list[dict[str, Any]], rollout: Rollout) -> list[float]:
     """Sample the rollout again: each token from the weights of its version, on the cache that older ones left."""
     cache = KVCache(run.model.spec, 1)
     read, logp = torch.tensor([rollout.prompt.ids]), []

@@ -13,13 +13,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from helpers.small_runs import small_config
 from rlscaling.trainer.model.scoring import hidden_states, token_logp
 from rlscaling.trainer.training.meter import FlopModel, Meter
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 
 
 @pytest.mark.parametrize("changes", [{}, {"tied_head": True}, {"n_digits": 5, "d_model": 64, "n_layers": 3}])
 def test_flops_of_an_update_against_a_count(changes: dict[str, Any]) -> None:
     """torch counts the products of each operator that runs, attention spelled out as products too."""
-    run = Run(small_config(**changes))
+    run = RunState(small_config(**changes))
     rows, prompt, new = 6, run.task.prompt_length, run.task.max_new_tokens
     prompts = torch.randint(2, 9, (rows, prompt))
     tokens = torch.randint(2, 9, (rows, new))
@@ -31,7 +31,7 @@ def test_flops_of_an_update_against_a_count(changes: dict[str, Any]) -> None:
 
 
 def test_flops_of_a_forward_pass_of_experts_count_the_visited_ones() -> None:
-    run = Run(small_config(n_experts=4))
+    run = RunState(small_config(n_experts=4))
     prompts, tokens = torch.randint(2, 9, (6, run.task.prompt_length)), torch.randint(2, 9, (6, 2))
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
         hidden_states(run.model, prompts, tokens, torch.ones(6, 2, dtype=torch.bool))

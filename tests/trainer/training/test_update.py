@@ -12,13 +12,13 @@ import torch
 from helpers.small_runs import scored, short_config
 from rlscaling.trainer import TrainConfig
 from rlscaling.trainer.training.checkpoint import RunFolder
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 from rlscaling.trainer.training.update import update
 from rlscaling.trainer.training.warmup import supervised_warmup
 
 
 def weights_after(config: TrainConfig, **changes: Any) -> tuple[dict[str, Any], torch.Tensor]:
-    run = Run(config)
+    run = RunState(config)
     run.folder = RunFolder(None, {})
     supervised_warmup(run.model, run.task, config)
     groups = run.cluster.next_batch(run.model)
@@ -47,7 +47,11 @@ def test_micro_batches_give_the_gradient_of_the_batch(loss: str) -> None:
 
 def test_memory_grows_with_the_micro_batch_and_not_with_the_batch() -> None:
     def saved_bytes(prompts: int, micro: int) -> int:
-        run, live, peak = Run(short_config(prompts_per_step=prompts, micro_batch=micro, zero_variance="keep")), 0, 0
+        run, live, peak = (
+            RunState(short_config(prompts_per_step=prompts, micro_batch=micro, zero_variance="keep")),
+            0,
+            0,
+        )
         run.folder = RunFolder(None, {})
 
         class Kept:
@@ -72,7 +76,7 @@ def test_memory_grows_with_the_micro_batch_and_not_with_the_batch() -> None:
 
 def test_a_batch_that_teaches_nothing_changes_no_weight() -> None:
     config = short_config(warmup_steps=0, weight_decay=0.1)
-    run = Run(config)
+    run = RunState(config)
     run.folder = RunFolder(None, {})
     before = copy.deepcopy(run.model.state_dict())
     groups = run.cluster.next_batch(run.model)

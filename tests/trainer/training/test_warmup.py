@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from helpers.small_runs import small_config
-from rlscaling.trainer.training.run_state import Run
+from rlscaling.trainer.training.run_state import RunState
 from rlscaling.trainer.training.warmup import supervised_warmup
 
 
@@ -16,6 +16,6 @@ def test_warmup_lowers_the_loss(changes: dict[str, Any]) -> None:
     losses = []
     for steps in (1, 40):
         config = small_config(**changes, warmup_steps=steps)
-        run = Run(config)
+        run = RunState(config)
         losses.append(supervised_warmup(run.model, run.task, config))
     assert losses[1] < 0.8 * losses[0]

@@ -13,7 +13,7 @@ from rlscaling.errors import TraceError
 MAGIC = b"SQLite format 3\0"
 
 
-class Rows:
+class ReadOnlyDatabase:
     """A connection that only selects."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -29,7 +29,7 @@ class Rows:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Rows]:
+def opened(path: Path) -> Iterator[ReadOnlyDatabase]:
     """Open a database for reading.
 
     Rows that a live logger has written to the ``-wal`` file beside it are seen; where that file cannot be shared, as on
@@ -52,7 +52,7 @@ def opened(path: Path) -> Iterator[Rows]:
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA query_only = ON")
-        yield Rows(connection)
+        yield ReadOnlyDatabase(connection)
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         raise TraceError(f"{path.name} is damaged or of another version ({error}); export the run again") from None
     finally:

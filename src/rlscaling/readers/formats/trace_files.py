@@ -15,16 +15,16 @@ from rlscaling.readers.formats.csv_json import decode, refuse_saved_fit, table_o
 from rlscaling.readers.logs.from_tables import read_table
 from rlscaling.readers.logs.log import Log
 from rlscaling.readers.options import ReadOptions
-from rlscaling.readers.table import Origin, Parts, Table, build_trace, parts_of_table
+from rlscaling.readers.table import Parts, Table, TableSource, build_trace, parts_of_table
 from rlscaling.traces.jsonl import HEADER_KEYS, check_header, parse_lines
 
 PARQUET_MAGIC = b"PAR1"
 
 
-def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> Origin:
+def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> TableSource:
     """Return what the header of a trace says, its fields apart from its metadata."""
     written = header.get("notes")
-    return Origin(
+    return TableSource(
         name=str(header.get("name") or ""),
         compute_column=str(header.get("compute_column") or "compute_gpu_hours"),
         compute_unit=str(header.get("compute_unit") or "gpu-hours"),
@@ -64,7 +64,7 @@ def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
         objects = [{key: value for key, value in line.row.items() if key != "kind"} for line in evals]
         table = table_of_objects(objects, [line.number for line in evals], source, "line")
         return parts_of_table(table, options, origin)
-    origin = Origin(metadata={"source": source}, notes=notes)
+    origin = TableSource(metadata={"source": source}, notes=notes)
     table = table_of_objects([line.row for line in lines], [line.number for line in lines], source, "line")
     return read_table(table, options, origin, path, "json lines")
 
@@ -81,7 +81,7 @@ def _read_fast(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
     except ValueError:
         return None
     table = Table(path.name, columns, list(range(1, columns.n_rows + 1)), "line")
-    origin = Origin(metadata={"source": path.name}, notes=notes)
+    origin = TableSource(metadata={"source": path.name}, notes=notes)
     return read_table(table, options, origin, path, "json lines")
 
 
@@ -105,7 +105,7 @@ def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[
     header = (found.schema.metadata or {}).get(b"rlscaling")
     if header is None:
         foreign = Table(path.name, arrow, rows)
-        return read_table(foreign, options, Origin(metadata={"source": path.name}), path, "parquet")
+        return read_table(foreign, options, TableSource(metadata={"source": path.name}), path, "parquet")
     columns = dict(arrow)
     try:
         known = json.loads(header)

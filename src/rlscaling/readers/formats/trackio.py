@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
-from rlscaling.readers.decoding.sqlite_files import Rows, holds_tables, opened
+from rlscaling.readers.decoding.sqlite_files import ReadOnlyDatabase, holds_tables, opened
 from rlscaling.readers.decoding.values import flatten
 from rlscaling.readers.logs.log import STEP, TIME, Log, LogBuilder
 from rlscaling.readers.options import ReadOptions
@@ -34,7 +34,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     return found
 
 
-def _log(rows: Rows, path: Path, by: str, key: Any, name: str, config: dict[str, Any]) -> Log:
+def _log(rows: ReadOnlyDatabase, path: Path, by: str, key: Any, name: str, config: dict[str, Any]) -> Log:
     builder, broken = LogBuilder(path.name, NAME), 0
     for step, stamp, cell in rows.select(
         f"SELECT step, timestamp, metrics FROM metrics WHERE {by} = ? ORDER BY id", (key,)

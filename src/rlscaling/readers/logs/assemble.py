@@ -12,13 +12,13 @@ from rlscaling.errors import TraceError
 from rlscaling.readers.logs.cumulative_compute import last_value, look_up
 from rlscaling.readers.logs.frameworks import find
 from rlscaling.readers.logs.log import Log
-from rlscaling.readers.logs.log_reading import Reading
-from rlscaling.readers.logs.metric_choice import Score
+from rlscaling.readers.logs.log_reading import LogReading
+from rlscaling.readers.logs.metric_choice import CandidateMetric
 from rlscaling.readers.logs.resumes import IntArray, one_per_step
 from rlscaling.readers.logs.stitching import stitched
 from rlscaling.readers.options import FOR_HOURS, ReadOptions
 from rlscaling.readers.receipt import Receipt
-from rlscaling.readers.table import Origin, Parts, nearest, scaled
+from rlscaling.readers.table import Parts, TableSource, nearest, scaled
 from rlscaling.traces.series import check_series
 from rlscaling.traces.trace import Trace
 
@@ -62,7 +62,7 @@ def _labels(logs: Sequence[Log]) -> list[str]:
 
 def _curves(log: Log, options: ReadOptions) -> dict[str, Callable[[], Trace]]:
     """Return the curves of a log: one for each score, and each evaluation set that rows name."""
-    reading = Reading(log, options)
+    reading = LogReading(log, options)
     sets: list[str | None] = [*sorted({domain for domain in log.domains or () if domain is not None})]
     curves = [(score, domain) for score in reading.scores for domain in sets or [None]]
     if options.domain is not None:
@@ -77,7 +77,9 @@ def _curves(log: Log, options: ReadOptions) -> dict[str, Callable[[], Trace]]:
     return {"": next(iter(named.values()))} if len(named) == 1 else named
 
 
-def _of_domain(curves: list[tuple[Score, str | None]], wanted: str, source: str) -> list[tuple[Score, str | None]]:
+def _of_domain(
+    curves: list[tuple[CandidateMetric, str | None]], wanted: str, source: str
+) -> list[tuple[CandidateMetric, str | None]]:
     """Return the curves of a domain: that of the score's name, that of its rows, or both with a colon between."""
     names = [(score.domain, domain or "", ":".join(filter(None, (score.domain, domain)))) for score, domain in curves]
     found = [curve for curve, name in zip(curves, names, strict=True) if wanted in filter(None, name)]
@@ -89,7 +91,7 @@ def _of_domain(curves: list[tuple[Score, str | None]], wanted: str, source: str)
     raise TraceError(f"{source} has no domain {wanted!r}; it has {', '.join(there)}{nearest(wanted, there)}")
 
 
-def _trace(reading: Reading, score: Score, domain: str | None) -> Trace:
+def _trace(reading: LogReading, score: CandidateMetric, domain: str | None) -> Trace:
     log, options = reading.log, reading.options
     rows, compute = _evaluations(reading, score, domain), reading.compute
     before = reading.framework.before_update if options.eval_before_update is None else options.eval_before_update
@@ -102,7 +104,7 @@ def _trace(reading: Reading, score: Score, domain: str | None) -> Trace:
         C = C + np.where(reading.steps.step[rows] <= 0, 0.0, reading.head())
     receipt = _receipt(reading, score, domain, rows, before)
     notes: list[str] = [*log.notes]
-    scale, y = scaled(reading.values[score.key][rows], options, Origin(), notes)
+    scale, y = scaled(reading.values[score.key][rows], options, TableSource(), notes)
     try:
         C, y = check_series(C, y, scale=scale, rows=(rows + 1).tolist())
     except TraceError as error:
@@ -125,7 +127,7 @@ def _trace(reading: Reading, score: Score, domain: str | None) -> Trace:
     )  # fmt: skip
 
 
-def _evaluations(reading: Reading, score: Score, domain: str | None) -> IntArray:
+def _evaluations(reading: LogReading, score: CandidateMetric, domain: str | None) -> IntArray:
     """Return the rows that are evaluations of this curve, one for each step; count the others."""
     values = reading.values[score.key]
     scored = np.isfinite(values)
@@ -151,7 +153,7 @@ def _evaluations(reading: Reading, score: Score, domain: str | None) -> IntArray
     return once
 
 
-def _receipt(reading: Reading, score: Score, domain: str | None, rows: IntArray, before: bool) -> Receipt:
+def _receipt(reading: LogReading, score: CandidateMetric, domain: str | None, rows: IntArray, before: bool) -> Receipt:
     receipt = reading.receipt.copy()
     receipt.files = reading.files
     receipt.domain = ":".join(filter(None, (score.domain, domain or "")))
@@ -179,7 +181,7 @@ def _notes(receipt: Receipt) -> list[str]:
     return notes + [finding.what for finding in receipt.warnings]
 
 
-def _columns(reading: Reading, score: Score, rows: IntArray, before: bool) -> dict[str, Any]:
+def _columns(reading: LogReading, score: CandidateMetric, rows: IntArray, before: bool) -> dict[str, Any]:
     """Return what else is known at each evaluation."""
     at, log = reading.order[rows], reading.log
     columns: dict[str, Any] = {"step": reading.steps.step[rows]} if reading.steps.stepped else {}

@@ -26,7 +26,7 @@ NEAR = 0.01  # a GPU count that follows from logged rates is a whole number with
 
 
 @dataclasses.dataclass(frozen=True)
-class Steps:
+class StepColumns:
     """What a log tells of each row: arrays of shape (n_rows,), NaN where a row says nothing."""
 
     step: FloatArray
@@ -57,7 +57,7 @@ class Steps:
         return not np.isfinite(self.seconds).any() and bool(np.isfinite(self.clock).any())
 
 
-def steps_of(log: Log, framework: Framework, receipt: Receipt) -> Steps:
+def steps_of(log: Log, framework: Framework, receipt: Receipt) -> StepColumns:
     """Return step, seconds and clock of every row."""
     step_keys = find_all(framework.step, log.keys)
     seconds = find(framework.seconds, log.keys)
@@ -84,7 +84,7 @@ def steps_of(log: Log, framework: Framework, receipt: Receipt) -> Steps:
     inside = framework.testing_inside
     if inside is None:
         inside = holds_testing(spent, tested)
-    return Steps(step, spent, tested, inside, loaded[clock] if clock else none)
+    return StepColumns(step, spent, tested, inside, loaded[clock] if clock else none)
 
 
 def total(columns: Sequence[FloatArray], n_rows: int) -> FloatArray:
@@ -109,7 +109,7 @@ def holds_testing(seconds: FloatArray, testing: FloatArray) -> bool:
     return bool(longer > 0.5 * np.median(testing[tested]))
 
 
-def gpu_count(log: Log, framework: Framework, steps: Steps, options: ReadOptions, receipt: Receipt) -> FloatArray:
+def gpu_count(log: Log, framework: Framework, steps: StepColumns, options: ReadOptions, receipt: Receipt) -> FloatArray:
     """Return the number of GPUs at every row, generators counted.
 
     Raises
@@ -169,7 +169,7 @@ def _token_hint(log: Log, framework: Framework) -> str:
     return " or --compute tokens" if there else ""
 
 
-def _recovered(log: Log, framework: Framework, steps: Steps) -> FloatArray:
+def _recovered(log: Log, framework: Framework, steps: StepColumns) -> FloatArray:
     """Return the GPUs that tokens, their rate a GPU and the seconds of a step imply, NaN where they do not."""
     tokens, rate = find(framework.tokens, log.keys), find(framework.rate, log.keys)
     if tokens is None or rate is None:
@@ -198,7 +198,7 @@ def _configured(log: Log, framework: Framework) -> tuple[float, str] | None:
 
 
 def seconds_of_rows(
-    steps: Steps, framework: Framework, options: ReadOptions, piece: IntArray, receipt: Receipt
+    steps: StepColumns, framework: Framework, options: ReadOptions, piece: IntArray, receipt: Receipt
 ) -> FloatArray:
     """Return the seconds that each row adds to the training time, 0 where it adds none."""
     if steps.by_clock:
@@ -221,7 +221,7 @@ def seconds_of_rows(
     return np.maximum(spent, 0.0)
 
 
-def _window(steps: Steps) -> FloatArray:
+def _window(steps: StepColumns) -> FloatArray:
     """Return how many steps each training row stands for: those since the training row before it."""
     covered = np.zeros(len(steps.step))
     rows = np.flatnonzero(steps.training & np.isfinite(steps.step))
@@ -237,7 +237,7 @@ def _window(steps: Steps) -> FloatArray:
     return covered
 
 
-def _clock_seconds(steps: Steps, options: ReadOptions, piece: IntArray, receipt: Receipt) -> FloatArray:
+def _clock_seconds(steps: StepColumns, options: ReadOptions, piece: IntArray, receipt: Receipt) -> FloatArray:
     """Return the time since the row before, 0 after a pause and where a resumed piece begins."""
     spent = np.zeros(len(steps.clock))
     rows = np.flatnonzero(np.isfinite(steps.clock) & np.isfinite(steps.place))

@@ -16,14 +16,16 @@ from rlscaling.readers.decoding.arrow_columns import ArrowColumns, as_numbers, h
 from rlscaling.readers.logs.frameworks import framework_of
 from rlscaling.readers.logs.log import TIME, Log
 from rlscaling.readers.options import ReadOptions
-from rlscaling.readers.table import Origin, Parts, Table, parts_of_table, split_runs
+from rlscaling.readers.table import Parts, Table, TableSource, parts_of_table, split_runs
 
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<edge>__MIN|__MAX)?")
 CHART_AXES = ("step", "_step", "global_step", "train/global_step", "relative time (process)", "relative time (wall)")
 PLAIN = "|".join(COMPUTE_NAMES[:3])
 
 
-def read_table(table: Table, options: ReadOptions, origin: Origin | None, file: Path, reader: str) -> Parts | list[Log]:
+def read_table(
+    table: Table, options: ReadOptions, origin: TableSource | None, file: Path, reader: str
+) -> Parts | list[Log]:
     """Return what a table holds: logs where its columns are a framework's metrics, else the traces by plain columns."""
     named = options.compute_column is not None or options.pass_rate_column in table.columns
     if table.rows and not named:
@@ -31,7 +33,7 @@ def read_table(table: Table, options: ReadOptions, origin: Origin | None, file: 
         melted = melt_charts(table, notes)
         if melted is not None:
             table = melted
-            origin = Origin(metadata={"source": table.source}, notes=tuple(notes))
+            origin = TableSource(metadata={"source": table.source}, notes=tuple(notes))
         found = logs_of_table(table, options, file, reader, tuple(notes))
         if found:
             return found

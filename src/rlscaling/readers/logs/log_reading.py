@@ -12,7 +12,7 @@ from rlscaling.arrays import FloatArray
 from rlscaling.errors import TraceError
 from rlscaling.readers.column_names import unit_of
 from rlscaling.readers.devices import device_factor
-from rlscaling.readers.logs.cumulative_compute import HOUR, PAUSE, Steps, gpu_count, seconds_of_rows, steps_of
+from rlscaling.readers.logs.cumulative_compute import HOUR, PAUSE, StepColumns, gpu_count, seconds_of_rows, steps_of
 from rlscaling.readers.logs.frameworks import UNKNOWN, Framework, find, framework_of
 from rlscaling.readers.logs.log import Log
 from rlscaling.readers.logs.metric_choice import candidates, choose_scores, listing
@@ -27,7 +27,7 @@ FLOPS = r"(.+/)?(total_)?flo(p|ps|s)"
 
 
 @dataclasses.dataclass(frozen=True)
-class Compute:
+class ComputePerRow:
     """What every row adds to the compute, shape (n_rows,), or the compute so far where ``running``."""
 
     unit: str
@@ -36,7 +36,7 @@ class Compute:
     running: bool = False
 
 
-class Reading:
+class LogReading:
     """One log under one set of options; what its curves share is worked out once."""
 
     def __init__(self, log: Log, options: ReadOptions) -> None:
@@ -56,7 +56,7 @@ class Reading:
         return self.log.load([score.key for score in self.scores])
 
     @functools.cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> StepColumns:
         """Step, seconds and clock of every row."""
         steps = steps_of(self.log, self.framework, self.receipt)
         if not np.isfinite(steps.place).any():
@@ -100,7 +100,7 @@ class Reading:
         return self.options.resume == "all" and bool(self.piece.any())
 
     @functools.cached_property
-    def compute(self) -> Compute:
+    def compute(self) -> ComputePerRow:
         """The compute of every row, in the unit asked for."""
         if self.options.compute_column is not None:
             return self._named(self.options.compute_column)
@@ -128,7 +128,7 @@ class Reading:
             )
         return unit
 
-    def _named(self, key: str) -> Compute:
+    def _named(self, key: str) -> ComputePerRow:
         """Return the compute so far as a metric of the log counts it."""
         if self.options.compute is not None:
             raise TraceError(
@@ -147,12 +147,12 @@ class Reading:
         )
         return self._running(unit, self.log.column(key))
 
-    def _running(self, unit: str, count: FloatArray) -> Compute:
+    def _running(self, unit: str, count: FloatArray) -> ComputePerRow:
         if self._again:
             count = executed(count, self.steps.step, self.piece)
-        return Compute(unit, count, np.zeros(self.log.n_rows), running=True)
+        return ComputePerRow(unit, count, np.zeros(self.log.n_rows), running=True)
 
-    def _timed(self, unit: str) -> Compute:
+    def _timed(self, unit: str) -> ComputePerRow:
         options, log, steps = self.options, self.log, self.steps
         if not steps.training.any():
             other = "give the log of its training steps, or count compute in steps: --compute steps / compute='steps'"
@@ -172,11 +172,11 @@ class Reading:
             self.receipt.assumed["device factor"] = how
         tested = np.where(np.isfinite(steps.testing), steps.testing, 0.0)
         self._report_clock(float(seconds.sum() + (tested.sum() if options.eval_time == "exclude" else 0.0)))
-        found = Compute(unit, seconds * per_hour / HOUR, tested * per_hour / HOUR)
+        found = ComputePerRow(unit, seconds * per_hour / HOUR, tested * per_hour / HOUR)
         self._report_time(found)
         return found
 
-    def _logged(self, unit: str) -> Compute:
+    def _logged(self, unit: str) -> ComputePerRow:
         names = (FLOPS,) if unit == "flops" else self.framework.tokens
         running = find((FLOPS,) if unit == "flops" else self.framework.tokens_so_far, self.log.keys)
         key = running or find(names, self.log.keys)
@@ -191,7 +191,7 @@ class Reading:
             return self._running(unit, column)
         amount = np.where(np.isfinite(column), column, 0.0)
         self._report_unplaced(amount)
-        return Compute(unit, amount, np.zeros(self.log.n_rows))
+        return ComputePerRow(unit, amount, np.zeros(self.log.n_rows))
 
     def _report_unplaced(self, amount: FloatArray) -> None:
         """Warn of rows that add to the compute but say no step, and so stand before no evaluation."""
@@ -216,7 +216,7 @@ class Reading:
                 "are missing from the executed hours",
             )  # fmt: skip
 
-    def _report_time(self, found: Compute) -> None:
+    def _report_time(self, found: ComputePerRow) -> None:
         """Write on the receipt what the rows add up to, and what is missing among them."""
         useful, executed_ = float(found.amount[self.keep].sum()), float(found.amount.sum())
         self.receipt.assumed |= {f"useful {found.unit}": useful, f"executed {found.unit}": executed_}

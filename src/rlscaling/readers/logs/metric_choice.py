@@ -20,7 +20,7 @@ OPTION = "metric= / --metric GLOB"
 LISTED = 20
 
 
-class Score(NamedTuple):
+class CandidateMetric(NamedTuple):
     """A metric that is read as a pass rate."""
 
     key: str
@@ -28,7 +28,7 @@ class Score(NamedTuple):
     n_samples: int | None = None
 
 
-def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> list[Score]:
+def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> list[CandidateMetric]:
     """Return the metrics to read, each a curve of its own.
 
     Raises
@@ -63,7 +63,7 @@ def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt:
     return scores
 
 
-def _plainest(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> Score:
+def _plainest(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> CandidateMetric:
     ranks = [[_score(key, framework) for key in rank] for rank in _ranks(log, framework)]
     of_domain = [[score for score in found if score.domain == options.domain] for found in ranks]
     for found in of_domain if options.domain is not None and any(of_domain) else ranks:
@@ -95,13 +95,13 @@ def _ranks(log: Log, framework: Framework) -> list[list[str]]:
     return [[key for key in usable if re.search(pattern, key.lower())] for pattern in PASS_RATE_NAMES]
 
 
-def _score(key: str, framework: Framework) -> Score:
+def _score(key: str, framework: Framework) -> CandidateMetric:
     for pattern in framework.scores:
         if match := re.fullmatch(pattern, key):
             groups = match.groupdict()
             n = groups.get("n")
-            return Score(key, groups.get("domain") or "", int(n) if n and len(n) < 7 else None)
-    return Score(key)
+            return CandidateMetric(key, groups.get("domain") or "", int(n) if n and len(n) < 7 else None)
+    return CandidateMetric(key)
 
 
 def candidates(log: Log) -> list[str]:

@@ -20,7 +20,7 @@ DATED = 1e8
 """Seconds since 1970; a clock that shows less counts from the start of its run, and orders no pieces."""
 
 
-class Piece(NamedTuple):
+class LogPiece(NamedTuple):
     """A log, and the steps and times from its first row to its last; NaN where its rows do not say them."""
 
     log: Log
@@ -46,7 +46,7 @@ def stitched(logs: Sequence[Log]) -> Log:
     pieces = []
     for log in logs:
         steps = steps_of(log, framework, Receipt())
-        pieces.append(Piece(log, *_span(steps.step), *_span(steps.clock)))
+        pieces.append(LogPiece(log, *_span(steps.step), *_span(steps.clock)))
     return _joined([piece.log for piece in _in_order(pieces)], keys)
 
 
@@ -55,7 +55,7 @@ def _span(values: FloatArray) -> tuple[float, float]:
     return (float(known.min()), float(known.max())) if len(known) else (math.nan, math.nan)
 
 
-def _in_order(pieces: Sequence[Piece]) -> list[Piece]:
+def _in_order(pieces: Sequence[LogPiece]) -> list[LogPiece]:
     timed = all(piece.since > DATED for piece in pieces)
     if not all(math.isfinite(piece.begin) for piece in pieces):
         if not timed:
@@ -86,7 +86,7 @@ def _in_order(pieces: Sequence[Piece]) -> list[Piece]:
     return order
 
 
-def _shown(piece: Piece) -> str:
+def _shown(piece: LogPiece) -> str:
     return f"{piece.log.source} (steps {piece.begin:g} to {piece.end:g})"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """One run to train: its settings, its folder, and where its model is saved."""
 
     config: TrainConfig
@@ -30,10 +30,10 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
+class FinishedJob:
     """A job that has been trained; prints as one line."""
 
-    job: Job
+    job: TrainingJob
     result: TrainResult
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Trained:
         )
 
 
-def jobs_of(arguments: argparse.Namespace) -> list[Job]:
+def jobs_of(arguments: argparse.Namespace) -> list[TrainingJob]:
     """Return the runs that a command line asks for, all of their settings checked.
 
     Raises
@@ -64,15 +64,15 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     out: Path = arguments.out
     model: Path | None = arguments.save_model
     if len(configs) == 1:
-        return [Job(configs[0], out, model)]
+        return [TrainingJob(configs[0], out, model)]
     folders = [f"seed-{config.seed}" for config in configs]
     return [
-        Job(config, out / folder, model / folder if model else None)
+        TrainingJob(config, out / folder, model / folder if model else None)
         for config, folder in zip(configs, folders, strict=True)
     ]
 
 
-def run_jobs(jobs: Sequence[Job], *, resume: bool) -> Iterator[Trained]:
+def run_jobs(jobs: Sequence[TrainingJob], *, resume: bool) -> Iterator[FinishedJob]:
     """Train the runs one after the other, with a live line on a terminal; every folder is checked before the first.
 
     Raises
@@ -100,4 +100,4 @@ def run_jobs(jobs: Sequence[Job], *, resume: bool) -> Iterator[Trained]:
             result = train(job.config, job.folder, resume=resume, on_row=progress, save_model=job.save_model)
         finally:
             progress.close()
-        yield Trained(job, result)
+        yield FinishedJob(job, result)

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlscaling.trainer.command.jobs import Trained, jobs_of
+from rlscaling.trainer.command.jobs import FinishedJob, jobs_of
 from rlscaling.trainer.command.progress import Progress
-from rlscaling.trainer.distributed.layout import Place, layout_of
+from rlscaling.trainer.distributed.layout import RankInfo, layout_of
 from rlscaling.trainer.errors import TrainError, needing_torch
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_on_ranks(options: argparse.Namespace, place: Place) -> Iterator[str]:
+def run_on_ranks(options: argparse.Namespace, place: RankInfo) -> Iterator[str]:
     """Train the runs one after the other and tell of each as it ends; only rank 0 has something to tell.
 
     Raises
@@ -35,14 +35,14 @@ def run_on_ranks(options: argparse.Namespace, place: Place) -> Iterator[str]:
         On every rank, when one of them cannot begin or go on.
     """
     with needing_torch():
-        from rlscaling.trainer.distributed.handshake import Proposal
+        from rlscaling.trainer.distributed.handshake import SettingsProposal
         from rlscaling.trainer.distributed.launch import Ranks
     ranks = Ranks(place, options.wait_for_ranks)
     try:
         jobs = jobs_of(options)
         layout = layout_of(place.world, options.generators, options.trainers)
     except TrainError as error:
-        ranks.agree(Proposal({}, str(error)))  # raises it, here and on all other ranks
+        ranks.agree(SettingsProposal({}, str(error)))  # raises it, here and on all other ranks
         raise
     for number, job in enumerate(jobs, start=1):
         label = f"[{number}/{len(jobs)}] " if len(jobs) > 1 else ""
@@ -54,7 +54,7 @@ def run_on_ranks(options: argparse.Namespace, place: Place) -> Iterator[str]:
         finally:
             progress.close()
         if result is not None:
-            yield f"{Trained(job, result)}\n{summary(layout, result)}"
+            yield f"{FinishedJob(job, result)}\n{summary(layout, result)}"
     ranks.close()
 
 

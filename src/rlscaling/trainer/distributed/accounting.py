@@ -45,15 +45,15 @@ class ClusterMeter(Meter):
 
 
 @dataclasses.dataclass(frozen=True)
-class Spent:
+class RankSeconds:
     """Seconds of one rank, or of several, since a run began here."""
 
     waiting: float = 0.0
     elapsed: float = 0.0
 
-    def since(self, before: Spent) -> Spent:
+    def since(self, before: RankSeconds) -> RankSeconds:
         """Return what has passed since an earlier reading."""
-        return Spent(self.waiting - before.waiting, self.elapsed - before.elapsed)
+        return RankSeconds(self.waiting - before.waiting, self.elapsed - before.elapsed)
 
     @property
     def idle_fraction(self) -> float | None:
@@ -86,6 +86,6 @@ class RankClock:
         self._counts = True
         self._left_out += time.perf_counter() - began
 
-    def read(self) -> Spent:
+    def read(self) -> RankSeconds:
         """Return the seconds so far."""
-        return Spent(self._waiting, time.perf_counter() - self._began - self._left_out)
+        return RankSeconds(self._waiting, time.perf_counter() - self._began - self._left_out)

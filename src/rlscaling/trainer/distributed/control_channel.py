@@ -122,7 +122,7 @@ class Connection:
         self.sock.close()
 
 
-class Hub:
+class ControlServer:
     """The end at rank 0: a thread takes in what the others send, so that none of them ever waits for an update.
 
     Parameters
@@ -272,7 +272,7 @@ class Hub:
         self.close()
 
 
-class Spoke:
+class ControlClient:
     """The end at any other rank."""
 
     def __init__(self, store: Store, name: str, host: str, rank: int, timeout: float) -> None:

@@ -14,18 +14,18 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from rlscaling.trainer.model.decoder import MixtureOfExperts
-from rlscaling.trainer.training.data_parallel import Share
+from rlscaling.trainer.training.data_parallel import MicroBatchShare
 
 if TYPE_CHECKING:
     from rlscaling.trainer.model.decoder import Decoder
-    from rlscaling.trainer.training.step_metrics import StepStats
+    from rlscaling.trainer.training.step_metrics import StepMetrics
 
 
 BUCKET_BYTES = 64 * 2**20
 """Weights sent at once: small ones travel together, and no second copy of a large model is needed."""
 
 
-class Trainers:
+class ShardedDataParallel:
     """The trainer ranks as peers of an update.
 
     Parameters
@@ -54,14 +54,14 @@ class Trainers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
 
-    def share(self, rows: Tensor, weight: Tensor) -> Share:
+    def share(self, rows: Tensor, weight: Tensor) -> MicroBatchShare:
         """Return every ``size``-th completion, so that long prompts are spread."""
         mine = rows[self.rank :: self.size]
         if len(mine):
-            return Share(mine, weight[mine])
-        return Share(rows[:1], torch.zeros_like(weight[rows[:1]]), stands_in=True)
+            return MicroBatchShare(mine, weight[mine])
+        return MicroBatchShare(rows[:1], torch.zeros_like(weight[rows[:1]]), stands_in=True)
 
-    def load_balance(self, model: Decoder, share: Share) -> Tensor | None:
+    def load_balance(self, model: Decoder, share: MicroBatchShare) -> Tensor | None:
         """Return this rank's part; the experts' shares of visits are those of the whole micro-batch."""
         if not self._balances:
             return None
@@ -71,7 +71,7 @@ class Trainers:
         """Return the loss times the number of ranks: FSDP takes the mean of the gradients."""
         return loss * self.size
 
-    def add_up(self, stats: StepStats) -> None:
+    def add_up(self, stats: StepMetrics) -> None:
         """Add up over the ranks."""
         sums = torch.tensor(stats.sums(), dtype=torch.float64, device=self.device)
         largest = torch.tensor(stats.ratio_max, dtype=torch.float64, device=self.device)

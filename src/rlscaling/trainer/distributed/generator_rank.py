@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlscaling.trainer.distributed.accounting import RankClock
-from rlscaling.trainer.distributed.control_channel import Message, Spoke
-from rlscaling.trainer.distributed.process_groups import World, exchange_weights
+from rlscaling.trainer.distributed.control_channel import ControlClient, Message
+from rlscaling.trainer.distributed.process_groups import ProcessGroups, exchange_weights
 from rlscaling.trainer.generation.evaluate import MISMATCH_ROLLOUTS, heldout_rollouts, mismatch
 from rlscaling.trainer.generation.rollout import Rollout, pack_rollouts
 from rlscaling.trainer.model.build import build_model
@@ -40,7 +40,7 @@ class GeneratorRank:
         Where work comes from and completions go.
     """
 
-    def __init__(self, config: TrainConfig, world: World, spoke: Spoke) -> None:
+    def __init__(self, config: TrainConfig, world: ProcessGroups, spoke: ControlClient) -> None:
         self.config, self.world, self.spoke = config, world, spoke
         self.task = make_task(config)
         self.heldout = self.task.heldout_prompts(config.eval_prompts)

@@ -26,14 +26,16 @@ _TELL_SECONDS = 10.0  # a launcher ends all ranks when one does: wait until each
 
 
 @dataclasses.dataclass(frozen=True)
-class Proposal:
+class SettingsProposal:
     """What a rank would do: settings by name, or why it cannot."""
 
     settings: Mapping[str, Any]
     error: str = ""
 
 
-def proposal_of(config: TrainConfig, layout: Layout, folder: str | Path | None, *, resume: bool, rank: int) -> Proposal:
+def proposal_of(
+    config: TrainConfig, layout: Layout, folder: str | Path | None, *, resume: bool, rank: int
+) -> SettingsProposal:
     """Return the proposal of a rank.
 
     Parameters
@@ -61,13 +63,13 @@ def proposal_of(config: TrainConfig, layout: Layout, folder: str | Path | None, 
     try:
         settings |= sources_of(config)
     except (OSError, TrainError) as error:
-        return Proposal(settings, str(error))
+        return SettingsProposal(settings, str(error))
     if layout.role(rank) == "generator" or folder is None or not resume:
-        return Proposal(settings)
+        return SettingsProposal(settings)
     try:
-        return Proposal({**settings, "checkpoint": _found(Path(folder))})
+        return SettingsProposal({**settings, "checkpoint": _found(Path(folder))})
     except TrainError as error:
-        return Proposal(settings, str(error))
+        return SettingsProposal(settings, str(error))
 
 
 def sources_of(config: TrainConfig) -> dict[str, str]:
@@ -95,12 +97,12 @@ def _found(folder: Path) -> str:
     return f"step {state['step']}, {state.get('id', 'without a name')}"
 
 
-def difference(proposals: Sequence[Proposal]) -> str:
+def difference(proposals: Sequence[SettingsProposal]) -> str:
     """Return what keeps the ranks from beginning, one sentence; empty when nothing does.
 
     Examples
     --------
-    >>> difference([Proposal({"seed": 0, "lr": 0.1}), Proposal({"seed": 1, "lr": 0.1})])
+    >>> difference([SettingsProposal({"seed": 0, "lr": 0.1}), SettingsProposal({"seed": 1, "lr": 0.1})])
     'the ranks disagree: rank 0 has seed=0 and rank 1 has seed=1; start all of them with the same command'
     """
     for rank, proposal in enumerate(proposals):
@@ -122,7 +124,7 @@ def difference(proposals: Sequence[Proposal]) -> str:
     return ""
 
 
-def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str, timeout: float) -> None:
+def agree(store: Store, proposal: SettingsProposal, *, rank: int, world: int, name: str, timeout: float) -> None:
     """Compare the proposals of all ranks.
 
     Parameters
@@ -153,7 +155,7 @@ def agree(store: Store, proposal: Proposal, *, rank: int, world: int, name: str,
                 f"rank {other} of {world} has said nothing for {timeout:g} s: it has not started, or has ended with an "
                 "error of its own"
             ) from None
-        proposals.append(Proposal(**json.loads(store.get(f"{name}/{other}"))))
+        proposals.append(SettingsProposal(**json.loads(store.get(f"{name}/{other}"))))
     if found := difference(proposals):
         tell(store, rank=rank, world=world, name=f"{name}/told")
         raise TrainError(found)

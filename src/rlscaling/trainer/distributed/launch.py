@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rlscaling.trainer.distributed.control_channel import Hub, PeerLostError, Spoke
+from rlscaling.trainer.distributed.control_channel import ControlClient, ControlServer, PeerLostError
 from rlscaling.trainer.distributed.generator_rank import GeneratorRank
-from rlscaling.trainer.distributed.handshake import Proposal, agree, proposal_of
-from rlscaling.trainer.distributed.layout import Layout, Place, check_layout, layout_of, place_of
-from rlscaling.trainer.distributed.process_groups import World, connect, find_others, leave_groups
-from rlscaling.trainer.distributed.shutdown import EndedError, ended_by_a_signal, report_in_peace
-from rlscaling.trainer.distributed.trainer_rank import DistributedResult, Follower, Lead
+from rlscaling.trainer.distributed.handshake import SettingsProposal, agree, proposal_of
+from rlscaling.trainer.distributed.layout import Layout, RankInfo, check_layout, layout_of, place_of
+from rlscaling.trainer.distributed.process_groups import ProcessGroups, connect, find_others, leave_groups
+from rlscaling.trainer.distributed.shutdown import ShutdownRequestedError, ended_by_a_signal, report_in_peace
+from rlscaling.trainer.distributed.trainer_rank import DistributedResult, FollowerRank, LeadRank
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.training.checkpoint import check_free
 from rlscaling.trainer.training.run_state import check_device, check_save, cpu_threads
@@ -41,13 +41,13 @@ class Ranks:
         Seconds to wait for the others.
     """
 
-    def __init__(self, place: Place, timeout: float = ARRIVAL_SECONDS) -> None:
+    def __init__(self, place: RankInfo, timeout: float = ARRIVAL_SECONDS) -> None:
         self.place, self.timeout = place, timeout
         self.store = find_others(place, timeout)
         self._runs = 0
-        self._world: World | None = None
+        self._world: ProcessGroups | None = None
 
-    def agree(self, proposal: Proposal) -> None:
+    def agree(self, proposal: SettingsProposal) -> None:
         """See that all ranks want the same.
 
         Raises
@@ -77,12 +77,12 @@ class Ranks:
         name, host = f"channel/{self._runs}", self.place.master
         with cpu_threads(config.threads):
             if self.place.rank:
-                with Spoke(self.store, name, host, self.place.rank, self.timeout) as spoke:
+                with ControlClient(self.store, name, host, self.place.rank, self.timeout) as spoke:
                     _follow(config, self._world, out, spoke)
                     return None
-            with Hub(self.store, name, host, range(1, self.place.world), self.timeout) as hub:
+            with ControlServer(self.store, name, host, range(1, self.place.world), self.timeout) as hub:
                 save_to = None if save_model is None else Path(save_model)
-                start = functools.partial(Lead, config, self._world, out, hub, on_row, save_to)
+                start = functools.partial(LeadRank, config, self._world, out, hub, on_row, save_to)
                 return _lead(start, hub, resume=resume)
 
     def _proposal(
@@ -92,7 +92,7 @@ class Ranks:
         layout: Layout,
         resume: bool,
         save_model: str | Path | None,
-    ) -> Proposal:
+    ) -> SettingsProposal:
         try:
             check_layout(layout, config)
             check_device(config)
@@ -101,7 +101,7 @@ class Ranks:
             if out is not None and not resume and self.place.rank == 0:
                 check_free(Path(out))
         except TrainError as error:
-            return Proposal({}, str(error))
+            return SettingsProposal({}, str(error))
         return proposal_of(config, layout, out, resume=resume, rank=self.place.rank)
 
     def close(self) -> None:
@@ -161,13 +161,17 @@ def train_distributed(
     return result
 
 
-def _lead(start: Callable[[], Lead], hub: Hub, *, resume: bool) -> DistributedResult:
-    lead: Lead | None = None
+def _lead(start: Callable[[], LeadRank], hub: ControlServer, *, resume: bool) -> DistributedResult:
+    lead: LeadRank | None = None
     try:
         lead = start()
         hub.explain = lambda rank: _lost(lead, rank)
         return lead.run(resume)
-    except (EndedError, PeerLostError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
+    except (
+        ShutdownRequestedError,
+        PeerLostError,
+        RuntimeError,
+    ) as error:  # RuntimeError: a collective that a rank has left
         report_in_peace()
         leave_groups()
         lost = hub.lost()
@@ -183,12 +187,12 @@ def _lead(start: Callable[[], Lead], hub: Hub, *, resume: bool) -> DistributedRe
         raise
 
 
-def _lost(lead: Lead | None, rank: int) -> str:
+def _lost(lead: LeadRank | None, rank: int) -> str:
     role = "" if lead is None else f", a {lead.world.layout.role(rank)},"
     return f"rank {rank}{role} has ended before the run was done; {_whole(lead)}"
 
 
-def _whole(lead: Lead | None) -> str:
+def _whole(lead: LeadRank | None) -> str:
     """Say what is left to go on from."""
     folder = getattr(lead, "folder", None)
     if lead is None or folder is None or folder.saved_at is None:
@@ -199,13 +203,13 @@ def _whole(lead: Lead | None) -> str:
     )
 
 
-def _follow(config: TrainConfig, world: World, out: str | Path | None, spoke: Spoke) -> None:
+def _follow(config: TrainConfig, world: ProcessGroups, out: str | Path | None, spoke: ControlClient) -> None:
     try:
         if world.trainers is None:
             GeneratorRank(config, world, spoke).run()
         else:
-            Follower(config, world, out, spoke).run()
-    except (EndedError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
+            FollowerRank(config, world, out, spoke).run()
+    except (ShutdownRequestedError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
         report_in_peace()
         leave_groups()
         reason = spoke.reason()
@@ -214,7 +218,7 @@ def _follow(config: TrainConfig, world: World, out: str | Path | None, spoke: Sp
         raise TrainError(reason or str(error)) from None
 
 
-def _use_device(config: TrainConfig, place: Place) -> None:
+def _use_device(config: TrainConfig, place: RankInfo) -> None:
     """Give each rank of a machine a GPU of its own."""
     if config.device == "cuda":
         if place.local_rank >= torch.cuda.device_count():

@@ -13,7 +13,7 @@ _TRAINER_SHARE = 5  # one rank in five trains, as in the paper: 64 generators, 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class RankInfo:
     """Where this process stands among the ranks.
 
     Attributes
@@ -54,7 +54,7 @@ class Layout:
         return "trainer" if rank < self.trainers else "generator"
 
 
-def place_of(environ: Mapping[str, str]) -> Place | None:
+def place_of(environ: Mapping[str, str]) -> RankInfo | None:
     """Return where torchrun has put this process; None when torchrun has not started it.
 
     Raises
@@ -86,7 +86,7 @@ def place_of(environ: Mapping[str, str]) -> Place | None:
     rank, world, local = (int(environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     if rank >= world:
         raise TrainError(f"RANK={rank} with WORLD_SIZE={world}: ranks count from 0; start with torchrun")
-    return Place(rank, world, local, environ["MASTER_ADDR"])
+    return RankInfo(rank, world, local, environ["MASTER_ADDR"])
 
 
 def layout_of(world: int, generators: int | None = None, trainers: int | None = None) -> Layout:

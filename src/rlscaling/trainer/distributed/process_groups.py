@@ -13,11 +13,11 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from rlscaling.trainer.distributed import fsdp
-from rlscaling.trainer.distributed.accounting import RankClock, Spent
+from rlscaling.trainer.distributed.accounting import RankClock, RankSeconds
 from rlscaling.trainer.errors import TrainError
 
 if TYPE_CHECKING:
-    from rlscaling.trainer.distributed.layout import Layout, Place
+    from rlscaling.trainer.distributed.layout import Layout, RankInfo
 
 
 COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=30)
@@ -25,7 +25,7 @@ COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=30)
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class ProcessGroups:
     """Where this rank stands, and the groups it belongs to.
 
     Attributes
@@ -38,21 +38,21 @@ class World:
         Rank 0 and the generators, which take its weights; None on any other trainer.
     """
 
-    place: Place
+    place: RankInfo
     layout: Layout
     trainers: dist.ProcessGroup | None
     receivers: dist.ProcessGroup | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Census:
+class WeightSyncReport:
     """What all ranks say when weights are pushed."""
 
-    spent: Spent  # summed over ranks
+    spent: RankSeconds  # summed over ranks
     peak_bytes: int  # of weights, gradients and moments on the fullest trainer rank
 
 
-def find_others(place: Place, timeout: float) -> Store:
+def find_others(place: RankInfo, timeout: float) -> Store:
     """Return the store that all ranks see.
 
     Raises
@@ -72,7 +72,7 @@ def find_others(place: Place, timeout: float) -> Store:
     return found[0]
 
 
-def connect(place: Place, layout: Layout, device: str, store: Store) -> World:
+def connect(place: RankInfo, layout: Layout, device: str, store: Store) -> ProcessGroups:
     """Make the process groups; every rank calls it."""
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     dist.init_process_group(
@@ -86,7 +86,7 @@ def connect(place: Place, layout: Layout, device: str, store: Store) -> World:
     receivers = dist.new_group([0, *layout.generator_ranks])
     is_trainer = layout.role(place.rank) == "trainer"
     receives = place.rank == 0 or not is_trainer
-    return World(place, layout, trainers if is_trainer else None, receivers if receives else None)
+    return ProcessGroups(place, layout, trainers if is_trainer else None, receivers if receives else None)
 
 
 def leave_groups() -> None:
@@ -95,12 +95,12 @@ def leave_groups() -> None:
         dist.destroy_process_group()
 
 
-def exchange_weights(world: World, model: nn.Module, clock: RankClock, peak_bytes: int = 0) -> Census:
+def exchange_weights(world: ProcessGroups, model: nn.Module, clock: RankClock, peak_bytes: int = 0) -> WeightSyncReport:
     """Bring the weights of the trainers to the generators; every rank calls it.
 
     Returns
     -------
-    Census
+    WeightSyncReport
         The time that ranks have spent up to here, and the memory of the fullest trainer.
     """
     spent = clock.read()
@@ -114,4 +114,4 @@ def exchange_weights(world: World, model: nn.Module, clock: RankClock, peak_byte
         assert world.receivers is not None
         fsdp.pull(model, world.receivers)
     waiting, elapsed, peak = torch.stack(told).unbind(1)
-    return Census(Spent(float(waiting.sum()), float(elapsed.sum())), int(peak.max()))
+    return WeightSyncReport(RankSeconds(float(waiting.sum()), float(elapsed.sum())), int(peak.max()))

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from rlscaling.trainer.distributed.shutdown import EndedError
+from rlscaling.trainer.distributed.shutdown import ShutdownRequestedError
 from rlscaling.trainer.errors import TrainError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     failures = getattr(error, "failures", {})
     causes: list[BaseException] = [cause for cause, _ in failures.values()] or [error]
     for cause in causes:
-        if isinstance(cause, EndedError):
+        if isinstance(cause, ShutdownRequestedError):
             raise cause
     return causes
 

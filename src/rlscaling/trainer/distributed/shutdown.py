@@ -11,7 +11,7 @@ from types import FrameType
 from rlscaling.trainer.errors import TrainError
 
 
-class EndedError(TrainError):
+class ShutdownRequestedError(TrainError):
     """The launcher, or the system, has asked this process to end."""
 
 
@@ -24,7 +24,7 @@ def ended_by_a_signal() -> Iterator[None]:
 
     def end(number: int, _: FrameType | None) -> None:
         report_in_peace()
-        raise EndedError(f"ended by {signal.Signals(number).name}")
+        raise ShutdownRequestedError(f"ended by {signal.Signals(number).name}")
 
     before = signal.signal(signal.SIGTERM, end)
     try:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlscaling.trainer.distributed.accounting import COMPUTE_ROLES, ClusterMeter, RankClock, Spent
-from rlscaling.trainer.distributed.control_channel import Hub, Message, Spoke
+from rlscaling.trainer.distributed.accounting import COMPUTE_ROLES, ClusterMeter, RankClock, RankSeconds
+from rlscaling.trainer.distributed.control_channel import ControlClient, ControlServer, Message
 from rlscaling.trainer.distributed.dispatch import Dispatcher, groups_of
-from rlscaling.trainer.distributed.fsdp import Trainers, gather
-from rlscaling.trainer.distributed.process_groups import Census, World, exchange_weights
+from rlscaling.trainer.distributed.fsdp import ShardedDataParallel, gather
+from rlscaling.trainer.distributed.process_groups import ProcessGroups, WeightSyncReport, exchange_weights
 from rlscaling.trainer.distributed.sharded_checkpoint import PREFIX, load_shards, remove_other_shards, save_shards
 from rlscaling.trainer.generation.evaluate import evaluation_seed, summarize
 from rlscaling.trainer.generation.rollout import Group, pack_rollouts, unpack_rollouts
@@ -62,10 +62,10 @@ class TrainerRank(Learner):
         Folder of the run, which all trainer ranks see; None writes nothing.
     """
 
-    def __init__(self, config: TrainConfig, world: World, out: str | Path | None) -> None:
+    def __init__(self, config: TrainConfig, world: ProcessGroups, out: str | Path | None) -> None:
         assert world.trainers is not None
         meter = ClusterMeter(n_devices=world.layout.world)
-        super().__init__(config, Trainers(world.trainers, config.device), meter)
+        super().__init__(config, ShardedDataParallel(world.trainers, config.device), meter)
         self.world, self.out = world, None if out is None else Path(out)
         self.group = world.trainers
         self.clock = RankClock()
@@ -80,7 +80,7 @@ class TrainerRank(Learner):
             assert self.out is not None
             load_shards(self.out / shards, self.model, self.optimizer, steps=optimizer_steps, group=self.group)
 
-    def exchange(self) -> Census:
+    def exchange(self) -> WeightSyncReport:
         """Push the weights."""
         return exchange_weights(self.world, self.model, self.clock, self.optimizer.peak_bytes)
 
@@ -90,10 +90,10 @@ class TrainerRank(Learner):
         save_shards(self.out / name, self.model, self.optimizer, self.group)
 
 
-class Follower(TrainerRank):
+class FollowerRank(TrainerRank):
     """A trainer rank other than 0."""
 
-    def __init__(self, config: TrainConfig, world: World, out: str | Path | None, spoke: Spoke) -> None:
+    def __init__(self, config: TrainConfig, world: ProcessGroups, out: str | Path | None, spoke: ControlClient) -> None:
         super().__init__(config, world, out)
         self.spoke = spoke
         self.folder = RunFolder(None, {})
@@ -122,15 +122,15 @@ class Follower(TrainerRank):
                     self.spoke.receive()
 
 
-class Lead(TrainerRank):
+class LeadRank(TrainerRank):
     """Rank 0: it owns the folder, the curriculum and the schedule."""
 
     def __init__(
         self,
         config: TrainConfig,
-        world: World,
+        world: ProcessGroups,
         out: str | Path | None,
-        hub: Hub,
+        hub: ControlServer,
         on_row: Callable[[Row], None] | None = None,
         save_to: Path | None = None,
     ) -> None:
@@ -141,7 +141,7 @@ class Lead(TrainerRank):
         schedule = Schedule(config.schedule, config.k, config.prompts_per_step)
         self.dispatcher = Dispatcher(schedule, world.layout.generator_ranks)
         self._evaluations: dict[int, Message] = {}
-        self._census = self._first = Census(Spent(), 0)
+        self._census = self._first = WeightSyncReport(RankSeconds(), 0)
         self._row_before = (0.0, 0)  # seconds and tokens at the row before
         self._counted: dict[int, Row] = {-1: self.task.state_dict()}  # by the tasks of generators; -1 before a resume
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from rlscaling.trainer import rng
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.generation.paged_cache import PagedCache
-from rlscaling.trainer.generation.prompt_queue import Queue, Share
+from rlscaling.trainer.generation.prompt_queue import PromptQueue, SampleRange
 from rlscaling.trainer.generation.rollout import Rollout
-from rlscaling.trainer.generation.slots import Rows, Slots, compaction
+from rlscaling.trainer.generation.slots import Slots, SlotState, compaction
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model.decoder import Decoder
 from rlscaling.trainer.tasks.task import Prompt, Task
@@ -87,12 +87,12 @@ class Generator:
     def _clear(self) -> None:
         self._prompts: dict[int, Prompt] = {}  # of groups in flight
         self._unfinished: Counter[int] = Counter()  # completions of each
-        self._unchecked: list[Share] = []  # against the sizes of the model
-        self._queue = Queue()
+        self._unchecked: list[SampleRange] = []  # against the sizes of the model
+        self._queue = PromptQueue()
         self._rows = Slots(self.slots)
         self._cache: PagedCache | None = None  # there is one while rows are live
 
-    def _expect(self, share: Share) -> None:
+    def _expect(self, share: SampleRange) -> None:
         self._prompts[share.group] = share.prompt
         self._unfinished[share.group] += share.n
         self._unchecked.append(share)
@@ -112,7 +112,7 @@ class Generator:
             For a group that is in flight already, no completions, and a prompt without tokens or with a limit that the
             task does not have.
         """
-        shares = [Share(group, prompt, n) for group, prompt, n in groups]
+        shares = [SampleRange(group, prompt, n) for group, prompt, n in groups]
         taken = set(self._prompts)
         for share in shares:
             if share.group in taken:
@@ -184,14 +184,14 @@ class Generator:
             hidden.append(begun.hidden[source])
         return hidden
 
-    def _new_rows(self, shares: Sequence[Share], source: Tensor, copies: Tensor) -> Rows:
+    def _new_rows(self, shares: Sequence[SampleRange], source: Tensor, copies: Tensor) -> SlotState:
         facts = [(s.group, s.first, s.prompt.length, s.prompt.fixed, s.prompt.thinks) for s in shares]
         table = torch.tensor(facts, dtype=torch.long, device=source.device)
         group, first, limit, fixed, thinks = table[source].unbind(1)
         n = len(source)
         zero = torch.zeros(n, dtype=torch.long, device=source.device)
         shape = (n, self.task.max_new_tokens)
-        rows = Rows(
+        rows = SlotState(
             group=group,
             sample=first + torch.arange(n, device=source.device) - (copies.cumsum(0) - copies)[source],
             limit=limit,
@@ -211,10 +211,10 @@ class Generator:
         u = self._draw(rows, rng.INTERRUPT_POSITION)
         return dataclasses.replace(rows, interrupt_at=low + (u.double() * (high - low + 1)).long())
 
-    def _streams(self, rows: Rows) -> Tensor:
+    def _streams(self, rows: SlotState) -> Tensor:
         return rows.group * self.sampling.generations + rows.sample
 
-    def _draw(self, rows: Rows, position: int) -> Tensor:
+    def _draw(self, rows: SlotState, position: int) -> Tensor:
         """Return one uniform number for each row, (N,)."""
         streams = self._streams(rows)
         return rng.uniforms(self.sampling.key, streams, torch.full_like(streams, position), 1)[:, 0]
@@ -266,7 +266,7 @@ class Generator:
             self._cache = None
         return self._rollouts(out, complete)
 
-    def _rollouts(self, rows: Rows, complete: Tensor) -> list[Rollout]:
+    def _rollouts(self, rows: SlotState, complete: Tensor) -> list[Rollout]:
         u = None if self.sampling.exact_score else self._draw(rows, rng.SCORE_POSITION).tolist()
         tokens, logp, sampled, version = (
             value.cpu().numpy() for value in (rows.tokens, rows.logp, rows.sampled, rows.version)

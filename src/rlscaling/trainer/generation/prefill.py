@@ -21,7 +21,7 @@ MAX_PIECE = 512
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class PrefilledPrompts:
     """Prompts that were read together."""
 
     prompts: tuple[int, ...]  # (g,) their numbers in the sequence given
@@ -29,7 +29,7 @@ class Reading:
     hidden: Tensor  # (g, D) state after the last token of each, from which the first of a completion is sampled
 
 
-def read_prompts(model: Decoder, prompts: Sequence[tuple[int, ...]], pad_id: int) -> Iterator[Reading]:
+def read_prompts(model: Decoder, prompts: Sequence[tuple[int, ...]], pad_id: int) -> Iterator[PrefilledPrompts]:
     """Read prompts, those of like length together.
 
     A shorter prompt is padded on its right, where nothing of it looks; what the padding left in the cache is wiped.
@@ -55,7 +55,7 @@ def read_prompts(model: Decoder, prompts: Sequence[tuple[int, ...]], pad_id: int
         while last < len(by_length) and last - first < at_once(len(prompts[by_length[last]])):
             last += 1
         numbers = tuple(by_length[first:last])
-        yield Reading(numbers, *_read(model, [prompts[i] for i in numbers], pad_id))
+        yield PrefilledPrompts(numbers, *_read(model, [prompts[i] for i in numbers], pad_id))
         first = last
 
 

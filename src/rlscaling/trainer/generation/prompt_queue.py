@@ -17,7 +17,7 @@ from rlscaling.trainer.tasks.task import Prompt
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
+class SampleRange:
     """Completions of one group: the samples ``first`` to ``first + n - 1``."""
 
     group: int
@@ -48,17 +48,17 @@ class Share:
 
 
 @dataclasses.dataclass(frozen=True)
-class Begun:
+class PrefilledShares:
     """Shares whose prompts were read together."""
 
-    shares: list[Share]  # g
+    shares: list[SampleRange]  # g
     cache: KVCache  # of g rows
     hidden: Tensor  # (g, D)
     n_read: int  # tokens read; 0 where the prompt was known
 
 
 @dataclasses.dataclass(frozen=True)
-class _Known:
+class _PrefilledPrompt:
     """A prompt that was read, while completions of it wait for a slot."""
 
     group: int
@@ -67,7 +67,7 @@ class _Known:
     hidden: Tensor  # (1, D)
 
 
-class Queue:
+class PromptQueue:
     """Completions without a slot.
 
     Attributes
@@ -78,19 +78,19 @@ class Queue:
 
     def __init__(self) -> None:
         self.n = 0
-        self._shares: deque[Share] = deque()
-        self._known: _Known | None = None
+        self._shares: deque[SampleRange] = deque()
+        self._known: _PrefilledPrompt | None = None
 
-    def add(self, share: Share) -> None:
+    def add(self, share: SampleRange) -> None:
         """Let the completions of a group wait."""
         self._shares.append(share)
         self.n += share.n
 
-    def take(self, free: int | None) -> list[Share]:
+    def take(self, free: int | None) -> list[SampleRange]:
         """Return the first ``free`` completions, None for all, and let them wait no longer; a group may be parted."""
         left = self.n if free is None else min(free, self.n)
         self.n -= left
-        taken: list[Share] = []
+        taken: list[SampleRange] = []
         while left:
             share = self._shares.popleft()
             if share.n > left:
@@ -101,28 +101,32 @@ class Queue:
             left -= share.n
         return taken
 
-    def read(self, model: Decoder, version: int, shares: Sequence[Share], pad_id: int) -> Iterator[Begun]:
+    def read(
+        self, model: Decoder, version: int, shares: Sequence[SampleRange], pad_id: int
+    ) -> Iterator[PrefilledShares]:
         """Read the prompts of shares just taken; weights of another version read the prompt of a parted group again."""
         if not shares:
             return
         known, self._known = self._known, None
         if known is not None and (known.group, known.version) == (shares[0].group, version):
-            yield Begun([shares[0]], known.cache, known.hidden, 0)
+            yield PrefilledShares([shares[0]], known.cache, known.hidden, 0)
             self._know(known)
             shares = shares[1:]
         ids = [share.prompt.ids for share in shares]
         for reading in read_prompts(model, ids, pad_id):
             together = [shares[i] for i in reading.prompts]
-            yield Begun(together, reading.cache, reading.hidden, sum(len(share.prompt.ids) for share in together))
+            yield PrefilledShares(
+                together, reading.cache, reading.hidden, sum(len(share.prompt.ids) for share in together)
+            )
             for row, share in enumerate(together):
                 if self._is_parted(share.group):
                     hidden = reading.hidden[row : row + 1].clone()
-                    self._know(_Known(share.group, version, reading.cache.row(row), hidden))
+                    self._know(_PrefilledPrompt(share.group, version, reading.cache.row(row), hidden))
 
     def _is_parted(self, group: int) -> bool:
         return bool(self._shares) and self._shares[0].group == group
 
-    def _know(self, known: _Known) -> None:
+    def _know(self, known: _PrefilledPrompt) -> None:
         if self._is_parted(known.group):
             self._known = known
 
@@ -140,15 +144,15 @@ class Queue:
 
     def load_state_dict(
         self, state: Mapping[str, Any], prompt_of: Callable[[int], Prompt], model: Decoder | None
-    ) -> list[Share]:
+    ) -> list[SampleRange]:
         """Go on from ``state_dict`` and return who waits."""
         self._shares, self._known = deque(), None
         for group, index, n, first in state["pending"]:
-            self._shares.append(Share(group, prompt_of(index), n, first))
+            self._shares.append(SampleRange(group, prompt_of(index), n, first))
         self.n = sum(share.n for share in self._shares)
         if (known := state.get("known")) is not None:
             assert model is not None, "a prompt that was read needs the model's sizes"
             device = model.embed_tokens.weight.device
             cache = KVCache.from_state(model.spec, known["cache"], device)
-            self._known = _Known(known["group"], known["version"], cache, known["hidden"].to(device))
+            self._known = _PrefilledPrompt(known["group"], known["version"], cache, known["hidden"].to(device))
         return list(self._shares)

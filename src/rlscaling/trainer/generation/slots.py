@@ -12,7 +12,7 @@ from rlscaling.trainer.generation.kv_cache import grown
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class SlotState:
     """The state of N rows, T tokens at most."""
 
     group: Tensor  # (N,)
@@ -31,11 +31,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.n)
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> Rows:
+    def map(self, change: Callable[[Tensor], Tensor]) -> SlotState:
         """Return the rows with every field changed."""
-        return Rows(**{name: change(value) for name, value in vars(self).items()})
+        return SlotState(**{name: change(value) for name, value in vars(self).items()})
 
-    def select(self, at: Tensor) -> Rows:
+    def select(self, at: Tensor) -> SlotState:
         """Return copies of some rows, (m,) long."""
         return self.map(lambda value: value.index_select(0, at))
 
@@ -74,19 +74,19 @@ class Slots:
 
     Attributes
     ----------
-    live : Rows or None
+    live : SlotState or None
         Views of the rows in flight, to be changed in place; None when there are none.
     """
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most
-        self.live: Rows | None = None
-        self._room: Rows | None = None
+        self.live: SlotState | None = None
+        self._room: SlotState | None = None
 
     def __len__(self) -> int:
         return len(self.live) if self.live is not None else 0
 
-    def extend(self, new: Rows) -> None:
+    def extend(self, new: SlotState) -> None:
         """Append rows."""
         first, n = len(self), len(self) + len(new)
         if self._room is None or n > len(self._room):
@@ -98,7 +98,7 @@ class Slots:
         self._keep(n)
 
     @staticmethod
-    def _write(room: Rows, rows: Rows | None, first: int) -> None:
+    def _write(room: SlotState, rows: SlotState | None, first: int) -> None:
         for name, value in vars(rows).items() if rows is not None else ():
             getattr(room, name)[first : first + len(value)] = value
 
@@ -125,4 +125,4 @@ class Slots:
         """Go on from ``state_dict``."""
         self.live = self._room = None
         if state is not None:
-            self.extend(Rows(**{name: value.to(device) for name, value in state.items()}))
+            self.extend(SlotState(**{name: value.to(device) for name, value in state.items()}))

@@ -24,7 +24,7 @@ VARIABLE = "RLSCALING_KERNELS"
 NAMES = ("reference", "cuda", "emulate")
 
 
-class Choice(NamedTuple):
+class BackendChoice(NamedTuple):
     """An implementation, and why it was chosen."""
 
     name: str
@@ -38,7 +38,7 @@ def default_device() -> str:
 
 
 @functools.cache
-def choose(device: str) -> Choice:
+def choose(device: str) -> BackendChoice:
     """Return the implementation for tensors on a type of device.
 
     Parameters
@@ -57,22 +57,24 @@ def choose(device: str) -> Choice:
             raise TrainError(f"{VARIABLE}={forced!r} is unknown; choose one of {', '.join(NAMES)}, or unset it")
         return _forced(forced, device)
     if device != "cuda":
-        return Choice("reference", "plain torch in FP32: tensors on the CPU need no kernels", reference)
+        return BackendChoice("reference", "plain torch in FP32: tensors on the CPU need no kernels", reference)
     try:
         return _cuda()
     except TrainError as error:
         warnings.warn(f"CUDA kernels cannot be used, plain torch is: {error}", RLScalingWarning, stacklevel=2)
-        return Choice("reference", f"plain torch in FP32: {error}", reference)
+        return BackendChoice("reference", f"plain torch in FP32: {error}", reference)
 
 
-def _forced(name: str, device: str) -> Choice:
+def _forced(name: str, device: str) -> BackendChoice:
     reason = f"forced by {VARIABLE}"
     if name == "reference":
-        return Choice(name, f"plain torch in FP32, {reason}", reference)
+        return BackendChoice(name, f"plain torch in FP32, {reason}", reference)
     if name == "emulate":
         if device != "cpu":
             raise TrainError(f"{VARIABLE}=emulate runs on CPU tensors, these are on {device}; set device='cpu'")
-        return Choice(name, f"CUDA kernels compiled by {emulation.compiler()} and run on the CPU, {reason}", EMULATED)
+        return BackendChoice(
+            name, f"CUDA kernels compiled by {emulation.compiler()} and run on the CPU, {reason}", EMULATED
+        )
     if not torch.cuda.is_available():
         raise TrainError(f"{VARIABLE}=cuda, and torch sees no CUDA device here; unset it, or use emulate")
     if device != "cuda":
@@ -81,11 +83,11 @@ def _forced(name: str, device: str) -> Choice:
     return choice._replace(reason=f"{choice.reason}, {reason}")
 
 
-def _cuda() -> Choice:
+def _cuda() -> BackendChoice:
     compiler = _nvrtc()
     cuda.check_driver()
     arch = cuda.architecture(torch.device("cuda"))
-    return Choice("cuda", f"CUDA kernels compiled by {compiler} for {arch}", Compiled(cuda.launch))
+    return BackendChoice("cuda", f"CUDA kernels compiled by {compiler} for {arch}", Compiled(cuda.launch))
 
 
 def _nvrtc() -> str:
@@ -94,10 +96,10 @@ def _nvrtc() -> str:
 
 EMULATED = Compiled(emulation.launch)
 
-_override: Choice | None = None
+_override: BackendChoice | None = None
 
 
-def current(device: str) -> Choice:
+def current(device: str) -> BackendChoice:
     """Return what answers now for tensors on a type of device: as ``choose``, except inside ``using``."""
     return _override or choose(device)
 

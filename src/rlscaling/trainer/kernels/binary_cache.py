@@ -32,14 +32,14 @@ def key(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-class Kept(NamedTuple):
+class CachedBinary(NamedTuple):
     """What was built, and the file that holds it."""
 
     path: Path
     body: bytes
 
 
-def fetch(name: str, build: Callable[[], bytes]) -> Kept:
+def fetch(name: str, build: Callable[[], bytes]) -> CachedBinary:
     """Return the file of this name, built if it is missing or damaged.
 
     The last 32 bytes of a file are the SHA-256 of the others, so a torn or altered file is noticed; loaders of shared
@@ -55,7 +55,7 @@ def fetch(name: str, build: Callable[[], bytes]) -> Kept:
 
     Returns
     -------
-    Kept
+    CachedBinary
         A file in ``folder()``, or in a temporary folder of this process where that cannot be written.
 
     Warns
@@ -66,10 +66,10 @@ def fetch(name: str, build: Callable[[], bytes]) -> Kept:
     for place in (folder(), *_own_folders()):
         body = _content(place / name)
         if body is not None:
-            return Kept(place / name, body)
+            return CachedBinary(place / name, body)
     body = build()
     try:
-        return Kept(_write(folder(), name, body), body)
+        return CachedBinary(_write(folder(), name, body), body)
     except OSError as error:
         warnings.warn(
             f"compiled kernels cannot be kept in {folder()} ({error.strerror}), so every process compiles them anew; "
@@ -80,7 +80,7 @@ def fetch(name: str, build: Callable[[], bytes]) -> Kept:
     if not _temporary:
         _temporary.append(tempfile.TemporaryDirectory(prefix="rlscaling-kernels-"))
     (own,) = _own_folders()
-    return Kept(_write(own, name, body), body)
+    return CachedBinary(_write(own, name, body), body)
 
 
 def _content(path: Path) -> bytes | None:

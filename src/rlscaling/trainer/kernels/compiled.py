@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlscaling.trainer.algorithm.losses import Clip, LossStats
 from rlscaling.trainer.kernels import sources
-from rlscaling.trainer.kernels.types import LossTerms, Rows
+from rlscaling.trainer.kernels.types import LossTerms, RowStatistics
 
 LARGEST_BLOCK = sources.largest_block()
 ONE_WARP_UP_TO = 1024
@@ -42,10 +42,12 @@ class Compiled:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
 
-    def row_forward(self, logits: Tensor, tokens: Tensor, temperature: float) -> Rows:
+    def row_forward(self, logits: Tensor, tokens: Tensor, temperature: float) -> RowStatistics:
         """Return log-probability of each row's token, entropy, maximum and log of the sum."""
         n, width = logits.shape
-        rows = Rows(*(torch.empty(n, dtype=torch.float32, device=logits.device) for _ in Rows._fields))
+        rows = RowStatistics(
+            *(torch.empty(n, dtype=torch.float32, device=logits.device) for _ in RowStatistics._fields)
+        )
         values = (logits, logits.stride(0), width, tokens.contiguous(), 1 / temperature, *rows)
         self._rows("row", "row_forward", logits, values)
         return rows
@@ -54,7 +56,7 @@ class Compiled:
         self,
         logits: Tensor,
         tokens: Tensor,
-        rows: Rows,
+        rows: RowStatistics,
         d_logp: Tensor,
         d_entropy: Tensor | None,
         temperature: float,

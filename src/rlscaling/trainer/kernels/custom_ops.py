@@ -17,7 +17,7 @@ from rlscaling.trainer.kernels import input_checks
 from rlscaling.trainer.kernels import policy_head as heads
 from rlscaling.trainer.kernels.backends import active
 from rlscaling.trainer.kernels.matmul import rows_like
-from rlscaling.trainer.kernels.types import Rows
+from rlscaling.trainer.kernels.types import RowStatistics
 
 Stats = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -44,7 +44,7 @@ def row_forward(logits: Tensor, tokens: Tensor, temperature: float) -> tuple[Ten
 
 @row_forward.register_fake
 def _(logits: Tensor, *_: Any) -> tuple[Tensor, ...]:
-    return tuple(logits.new_empty(len(logits), dtype=torch.float32) for _ in Rows._fields)
+    return tuple(logits.new_empty(len(logits), dtype=torch.float32) for _ in RowStatistics._fields)
 
 
 @torch.library.custom_op("rlscaling::row_backward", mutates_args=())
@@ -61,7 +61,7 @@ def row_backward(
 ) -> Tensor:
     """Return the gradient of the logits, (N, V)."""
     out = rows_like(logits)
-    rows = Rows(logp, entropy, top, log_sum)
+    rows = RowStatistics(logp, entropy, top, log_sum)
     active(logits.device).row_backward(logits, tokens, rows, d_logp, d_entropy, temperature, out)
     return out
 

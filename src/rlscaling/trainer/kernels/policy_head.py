@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rlscaling.trainer.algorithm.losses import Clip
 from rlscaling.trainer.kernels import matmul
-from rlscaling.trainer.kernels.types import Backend, HeadResult, Rows
+from rlscaling.trainer.kernels.types import Backend, HeadResult, RowStatistics
 
 CHUNK_BYTES = 64 * 2**20
 """Logits that are held at once."""
@@ -95,11 +95,11 @@ def policy_head(
     if gradients:
         head.start_gradients(hidden)
 
-    def forward(part: slice) -> tuple[Tensor, Rows]:
+    def forward(part: slice) -> tuple[Tensor, RowStatistics]:
         logits = head.logits(part)
         return logits, backend.row_forward(logits, tokens.ids[part], temperature)
 
-    def backward(part: slice, logits: Tensor, rows: Rows, slope: Tensor) -> None:
+    def backward(part: slice, logits: Tensor, rows: RowStatistics, slope: Tensor) -> None:
         backend.row_backward(logits, tokens.ids[part], rows, slope, None, temperature, logits)
         head.add_gradients(part, logits)
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from rlscaling.trainer.algorithm.losses import LOSSES, Clip
-from rlscaling.trainer.kernels.types import LossTerms, Rows
+from rlscaling.trainer.kernels.types import LossTerms, RowStatistics
 from rlscaling.trainer.rng import gumbel
 
 
-def row_forward(logits: Tensor, tokens: Tensor, temperature: float) -> Rows:
+def row_forward(logits: Tensor, tokens: Tensor, temperature: float) -> RowStatistics:
     """Return log-probability of each row's token, entropy, maximum and log of the sum."""
     x = logits.float()
     top = x.amax(-1)
@@ -25,13 +25,13 @@ def row_forward(logits: Tensor, tokens: Tensor, temperature: float) -> Rows:
     logp = z.gather(-1, tokens[:, None]).squeeze(-1) - log_sum
     # two terms of one sign; a token of weight 0 adds nothing
     entropy = log_sum - weight.mul_(z.masked_fill_(z == -torch.inf, 0.0)).sum(-1) / total
-    return Rows(logp, entropy, top, log_sum)
+    return RowStatistics(logp, entropy, top, log_sum)
 
 
 def row_backward(
     logits: Tensor,
     tokens: Tensor,
-    rows: Rows,
+    rows: RowStatistics,
     d_logp: Tensor,
     d_entropy: Tensor | None,
     temperature: float,

@@ -18,7 +18,7 @@ class HeadResult(NamedTuple):
     stats: LossStats
 
 
-class Rows(NamedTuple):
+class RowStatistics(NamedTuple):
     """What the gradient needs to know of N rows of logits, all (N,) float32."""
 
     logp: Tensor  # of each row's token
@@ -38,7 +38,7 @@ class LossTerms(NamedTuple):
 class Backend(Protocol):
     """An implementation of the operations; the inputs are checked before, and nothing here makes a graph."""
 
-    def row_forward(self, logits: Tensor, tokens: Tensor, temperature: float) -> Rows:
+    def row_forward(self, logits: Tensor, tokens: Tensor, temperature: float) -> RowStatistics:
         """Return log-probability of each row's token, entropy, maximum and log of the sum."""
         ...
 
@@ -46,7 +46,7 @@ class Backend(Protocol):
         self,
         logits: Tensor,
         tokens: Tensor,
-        rows: Rows,
+        rows: RowStatistics,
         d_logp: Tensor,
         d_entropy: Tensor | None,
         temperature: float,

@@ -18,7 +18,7 @@ GROUPED_UP_TO = 32
 against 72 for 128 x 80 tokens, where skipping the masked half pays."""
 
 
-class Context(Protocol):
+class AttentionContext(Protocol):
     """What all layers of one forward pass share."""
 
     @property
@@ -42,19 +42,19 @@ class Context(Protocol):
 class Cache(Protocol):
     """Keys and values of earlier tokens, to which a forward pass adds its own."""
 
-    def begin(self, n_tokens: int) -> Context:
+    def begin(self, n_tokens: int) -> AttentionContext:
         """Make room for so many tokens of every row, behind those that it holds, and count them as held."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Alone:
+class NoCache:
     """The tokens of a pass and nothing else."""
 
     positions: Tensor
     mask: Tensor | None  # (1, 1, G * T, T), 0 or -inf; None is plain causal
 
     @classmethod
-    def of(cls, spec: ModelSpec, n_tokens: int, positions: Tensor | None, like: Tensor) -> Alone:
+    def of(cls, spec: ModelSpec, n_tokens: int, positions: Tensor | None, like: Tensor) -> NoCache:
         """Return the context of sequences of so many tokens, on the device and in the type of ``like``."""
         order = torch.arange(n_tokens, device=like.device)[None]
         mask = later_hidden(spec, order, n_tokens, like.dtype) if n_tokens <= GROUPED_UP_TO else None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rlscaling.trainer.model.attention import Alone, Cache, Context
+from rlscaling.trainer.model.attention import AttentionContext, Cache, NoCache
 from rlscaling.trainer.model.head import Head
 from rlscaling.trainer.model.spec import DTYPES, ModelSpec
 
@@ -59,7 +59,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class _Step:
     """What all layers of one forward pass share."""
 
-    context: Context
+    context: AttentionContext
     cos: Tensor  # (1 or B, 1, T, d)
     sin: Tensor
 
@@ -211,7 +211,7 @@ class Decoder(nn.Module):
             (B, T, D).
         """
         T = tokens.shape[1]
-        context = Alone.of(self.spec, T, positions, self.cos) if cache is None else cache.begin(T)
+        context = NoCache.of(self.spec, T, positions, self.cos) if cache is None else cache.begin(T)
         at = context.positions
         step = _Step(context, self.cos[at][:, None], self.sin[at][:, None])
         x = self.embed_tokens(tokens)

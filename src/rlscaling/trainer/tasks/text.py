@@ -17,7 +17,7 @@ from rlscaling.trainer.tasks.answers import find_answer
 from rlscaling.trainer.tasks.problem_files import Domains, Problem, read_domains
 from rlscaling.trainer.tasks.task import Ids, Prompt, Score
 from rlscaling.trainer.tasks.tokenizer import TextTokenizer
-from rlscaling.trainer.tasks.verifier import Checker
+from rlscaling.trainer.tasks.verifier import Verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ class TextTask:
         self.config = config
         self.vocab_size = read_architecture(config.model_path).vocab_size
         self.tokenizer = TextTokenizer(config.model_path, self.vocab_size)
-        self.checker = Checker(config.check_timeout)
+        self.checker = Verifier(config.check_timeout)
         self.stop_ids = self.tokenizer.stop_ids
         self.pad_id = self.stop_ids[0]
         self.think_end_id, self.phrase = self._ends()

@@ -23,7 +23,7 @@ GRACE = 0.5
 REMEMBERED = 65536
 
 
-class Checker:
+class Verifier:
     """Says whether an answer is right; what text alone decides needs no process.
 
     Parameters

@@ -9,11 +9,11 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from rlscaling.trainer.model.decoder import Decoder
-    from rlscaling.trainer.training.step_metrics import StepStats
+    from rlscaling.trainer.training.step_metrics import StepMetrics
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
+class MicroBatchShare:
     """What one rank does of a micro-batch."""
 
     rows: Tensor  # (n,) completions, at least one
@@ -21,7 +21,7 @@ class Share:
     stands_in: bool = False  # nothing is left for this rank: one row of weight 0, so that its passes match the others'
 
 
-class Peers(Protocol):
+class DataParallel(Protocol):
     """Splits micro-batches over ranks and adds up what they find.
 
     Every rank holds the whole batch, so advantages, filters and denominators are those of the batch whatever the
@@ -31,30 +31,30 @@ class Peers(Protocol):
     def prepare(self, model: Decoder) -> None:
         """Change a fresh model in place before the optimizer takes its parameters."""
 
-    def share(self, rows: Tensor, weight: Tensor) -> Share:
+    def share(self, rows: Tensor, weight: Tensor) -> MicroBatchShare:
         """Return this rank's part of the completions ``rows``, (n,); ``weight`` is that of all tokens, (N, T)."""
 
-    def load_balance(self, model: Decoder, share: Share) -> Tensor | None:
+    def load_balance(self, model: Decoder, share: MicroBatchShare) -> Tensor | None:
         """Return this rank's part of the load-balance loss of the last pass; None for a dense model."""
 
     def scaled(self, loss: Tensor) -> Tensor:
         """Return the loss such that the gradients that the ranks share are those of the sum of their losses."""
 
-    def add_up(self, stats: StepStats) -> None:
+    def add_up(self, stats: StepMetrics) -> None:
         """Turn the sums of this rank into those of all."""
 
 
-class Alone:
+class SingleProcess:
     """One process, which trains on everything."""
 
     def prepare(self, model: Decoder) -> None:
         """Leave the model as it is."""
 
-    def share(self, rows: Tensor, weight: Tensor) -> Share:
+    def share(self, rows: Tensor, weight: Tensor) -> MicroBatchShare:
         """Return all of it."""
-        return Share(rows, weight[rows])
+        return MicroBatchShare(rows, weight[rows])
 
-    def load_balance(self, model: Decoder, share: Share) -> Tensor | None:
+    def load_balance(self, model: Decoder, share: MicroBatchShare) -> Tensor | None:
         """Return the model's own."""
         return model.load_balance_loss
 
@@ -62,5 +62,5 @@ class Alone:
         """Return the loss."""
         return loss
 
-    def add_up(self, stats: StepStats) -> None:
+    def add_up(self, stats: StepMetrics) -> None:
         """Leave the sums as they are."""

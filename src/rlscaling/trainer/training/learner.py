@@ -9,7 +9,7 @@ from rlscaling.trainer.model.build import build_model
 from rlscaling.trainer.model.hf_weights import fingerprint
 from rlscaling.trainer.settings.make import config_hash
 from rlscaling.trainer.tasks.make import make_task
-from rlscaling.trainer.training.data_parallel import Alone, Peers
+from rlscaling.trainer.training.data_parallel import DataParallel, SingleProcess
 from rlscaling.trainer.training.meter import FlopModel, Meter
 from rlscaling.trainer.training.optimizer import Optimizer
 
@@ -44,9 +44,9 @@ class Learner:
     folder: RunFolder
     on_row: Callable[[Row], None] | None = None
 
-    def __init__(self, config: TrainConfig, peers: Peers | None = None, meter: Meter | None = None) -> None:
+    def __init__(self, config: TrainConfig, peers: DataParallel | None = None, meter: Meter | None = None) -> None:
         self.config = config
-        self.peers = peers if peers is not None else Alone()
+        self.peers = peers if peers is not None else SingleProcess()
         self.step = 0
         self.task = make_task(config)
         self.model = build_model(config, self.task)

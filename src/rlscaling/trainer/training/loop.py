@@ -16,7 +16,7 @@ from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.tasks.curriculum import PoolExhaustedError
 from rlscaling.trainer.training.checkpoint import RunFolder
 from rlscaling.trainer.training.learner import Row
-from rlscaling.trainer.training.run_state import Run, check_device, check_save, cpu_threads
+from rlscaling.trainer.training.run_state import RunState, check_device, check_save, cpu_threads
 from rlscaling.trainer.training.update import update
 from rlscaling.trainer.training.warmup import supervised_warmup
 
@@ -98,7 +98,7 @@ def train(
     """
     check_device(config)
     check_save(config, save_model, out)
-    run = Run(config)
+    run = RunState(config)
     with cpu_threads(config.threads), RunFolder(out, run.header(), resume=resume) as folder:
         run.folder, run.on_row = folder, on_row
         if folder.state is None:
@@ -135,20 +135,20 @@ def train(
     return TrainResult(folder.trace, run.step, folder.rows, stopped, run.task.downstream, run.task.notes)
 
 
-def save_if_due(run: Run) -> None:
+def save_if_due(run: RunState) -> None:
     """Replace the checkpoint every ``checkpoint_every`` steps and at the end; the rows up to here are on the disk."""
     every = run.config.checkpoint_every
     if every and (run.step % every == 0 or run.step == run.config.steps):
         run.save()
 
 
-def log_step(run: Run, row: Row) -> None:
+def log_step(run: RunState, row: Row) -> None:
     """Write the row of an update."""
     pool = {"epoch": run.curriculum.epoch, "pool_left": len(run.curriculum.pool())}
     run.log("train", {**row, "idle_fraction": run.cluster.idle_fraction, **pool})
 
 
-def evaluate_and_log(run: Run) -> None:
+def evaluate_and_log(run: RunState) -> None:
     """Write one row per domain: mean@n on the held-out prompts."""
     with run.meter.time("evaluate"):
         seed = evaluation_seed(run.config, run.step)

@@ -108,7 +108,7 @@ def header_of(learner: Learner, roles: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Run(Learner):
+class RunState(Learner):
     """Model, optimizer, generation in flight, curriculum and meter of one run in one process."""
 
     def __init__(self, config: TrainConfig) -> None:

@@ -24,7 +24,7 @@ def batch_columns(batch: Batch) -> dict[str, float]:
     return {name: float(values.double().mean()) for name, values in means.items()}
 
 
-class StepStats:
+class StepMetrics:
     """Sums over the tokens and completions that an update trains on.
 
     Parameters

@@ -14,7 +14,7 @@ from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.generation.rollout import Group, collate
 from rlscaling.trainer.model.scoring import hidden_states
 from rlscaling.trainer.training.learner import Learner, Row
-from rlscaling.trainer.training.step_metrics import StepStats, batch_columns
+from rlscaling.trainer.training.step_metrics import StepMetrics, batch_columns
 
 if TYPE_CHECKING:
     from rlscaling.trainer.generation.rollout import Batch
@@ -50,7 +50,7 @@ def update(run: Learner, groups: list[Group]) -> Row:
 
     # 5. The loss, micro-batch by micro-batch: the denominator is in the weights, so gradients just add up.
     rows = keep.flatten().nonzero()[:, 0]
-    stats = StepStats(run.step, batch.version[rows, 0])
+    stats = StepMetrics(run.step, batch.version[rows, 0])
     for part in torch.split(rows, config.micro_batch or len(rows)) if len(rows) else ():
         share = run.peers.share(part, weight)
         micro = batch.select(share.rows)

@@ -1,4 +1,4 @@
-"""TODO helper helpers.curve_points"""
+"""Parameters of Table 1 and the compute at which curves are evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.example_fits"""
+"""Fits of one simulated run, one of each kind that a result may show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.figures"""
+"""The bytes of a drawn figure."""
 
 from __future__ import annotations
 

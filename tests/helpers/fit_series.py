@@ -1,4 +1,4 @@
-"""TODO helper helpers.fit_series"""
+"""One simulated series as two arrays, with its true parameters."""
 
 from __future__ import annotations
 

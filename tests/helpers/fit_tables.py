@@ -1,4 +1,4 @@
-"""TODO helper helpers.fit_tables"""
+"""Tables of fits made in a process of their own, and the rows on the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.forecast_fits"""
+"""A fit, its bootstrap, and the fit of the first hours of the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.recipe_fits"""
+"""Simulated runs of a recipe and their fits."""
 
 from __future__ import annotations
 

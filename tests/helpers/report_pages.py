@@ -1,4 +1,4 @@
-"""TODO helper helpers.report_pages"""
+"""Runs for a report, and a parser of its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.scalerl"""
+"""The ScaleRL row of Table 1: parameters, a simulated trace, the demo run."""
 
 from __future__ import annotations
 

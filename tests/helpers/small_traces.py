@@ -1,4 +1,4 @@
-"""TODO helper helpers.small_traces"""
+"""Traces of a few evaluations, written and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.solver_series"""
+"""Series for the solver, and a slow search that it is compared with."""
 
 from __future__ import annotations
 

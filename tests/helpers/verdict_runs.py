@@ -1,4 +1,4 @@
-"""TODO helper helpers.verdict_runs"""
+"""Simulated runs of a given length and noise, and what every printed fit obeys."""
 
 from __future__ import annotations
 

@@ -124,8 +124,8 @@ spread
 # ## Leave-one-out ablations
 #
 # If the ceilings agree, the exponent `B` shows which recipe gets there with less compute. This is Figure 7 of the
-# paper, where CISPO has `B` = 2.01 and DAPO 1.77 at a common `A`. Here four times as many evaluations make the difference
-# visible.
+# paper, where CISPO has `B` = 2.01 and DAPO 1.77 at a common `A`. Here four times as many evaluations make the
+# difference visible.
 
 # %%
 cispo, dapo = (SigmoidParams(0.61, B, 2542.0, 0.35) for B in (2.01, 1.77))

@@ -40,8 +40,8 @@ results = {name: train(make_config(name, **SHORT), folder / name) for name in ("
 
 # %% [markdown]
 # A run writes a trace: one line per step, and one more for each evaluation on held-out prompts. The task is to sort
-# four digits, one of which may be hidden. A hidden digit can only be guessed, which determines the ceiling recorded in the
-# header of the trace.
+# four digits, one of which may be hidden. A hidden digit can only be guessed, which determines the ceiling recorded in
+# the header of the trace.
 
 # %%
 traces = {name: read_trace(folder / name, compute_column="step", compute_unit="steps") for name in results}

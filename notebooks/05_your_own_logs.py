@@ -16,8 +16,8 @@
 # # Your own logs
 #
 # From the files that a trainer leaves on disk to a fit, a forecast and a page to share. The notebook writes its own
-# logs, so that it runs anywhere: one in the format of verl's file logger, one as a plain CSV file, and one from a training
-# loop of your own. Replace them with your paths.
+# logs, so that it runs anywhere: one in the format of verl's file logger, one as a plain CSV file, and one from a
+# training loop of your own. Replace them with your paths.
 
 # %%
 import json

@@ -35,8 +35,11 @@ autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Notebooks live beside docs/, are tested by their own job and appear here as they are committed.
+# Notebooks live beside docs/, are tested by their own job and appear here as they are committed. A page that says
+# `execution_mode: force` at its top (the gallery) is run by the build; a cell that fails is an error.
 nb_execution_mode = "off"
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
 suppress_warnings = ["toc.empty_glob"]  # a checkout without notebooks still builds
 
 

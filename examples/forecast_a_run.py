@@ -1,4 +1,4 @@
-"""Fit a bundled run, forecast 100,000 GPU-hours and draw the picture.
+"""Fit a run that ships with the package, forecast it to 100,000 GPU-hours and draw the figure.
 
 Run it with ``python forecast_a_run.py``; it writes ``forecast.png`` to the current folder.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from rlscaling import bootstrap, compute_to_reach, datasets, extrapolate, fit_trace, plot_forecast
 
-# A simulated run with a known answer: A = 0.61. Your own: trace = rlscaling.read_trace("run.csv")
+# A simulated run whose true ceiling is A = 0.61. For your own run: trace = rlscaling.read_trace("run.csv")
 trace = datasets.load_demo()["scalerl"]
 
-fit = fit_trace(trace)  # drops the first 1,500 GPU-hours; the evaluation at 0 anchors R0
+fit = fit_trace(trace)  # leaves out the first 1,500 GPU-hours; the evaluation at 0 is an observation of R0
 draws = bootstrap(fit, rng=0)
 print(draws)  # the verdict first, then the parameters with their intervals
 
@@ -18,7 +18,7 @@ forecast = extrapolate(fit, [30_000, 100_000], bootstrap=draws)
 print(forecast)
 print(compute_to_reach(fit, 0.58, bootstrap=draws))
 
-# The same question after 3,000 GPU-hours: too early, and the verdict says so.
+# The same run after 3,000 GPU-hours: too early to tell, and the verdict says so.
 early = fit_trace(trace.up_to(3000))
 print(early)
 

@@ -1,6 +1,6 @@
-"""Any training loop: write a trace with true GPU-hours, then fit it. Runs in a second and needs no GPU.
+"""Write a trace with measured GPU-hours from any training loop, and read it. Runs in a second and needs no GPU.
 
-The loop is a stand-in: replace ``train_step`` and ``evaluate`` by yours, and keep the four lines that are marked.
+The loop is a placeholder: replace ``train_step`` and ``evaluate`` by your own, and keep the four numbered lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ N_GPUS = 8  # generators and trainers together
 
 
 def train_step(step: int) -> float:
-    """Return the loss; takes a millisecond."""
+    """Take a training step (here: sleep for a millisecond) and return the loss."""
     time.sleep(0.001)
     return 1.0 / (1 + step)
 
@@ -33,15 +33,15 @@ def main() -> None:
         for step in range(1, 61):
             began = time.perf_counter()
             train_step(step)
-            gpu_hours += (time.perf_counter() - began) * N_GPUS / 3600  # 3: training time alone, all GPUs
+            gpu_hours += (time.perf_counter() - began) * N_GPUS / 3600  # 3: training time only, all GPUs
             if step % 5 == 0:
                 trace.write(
                     "eval", step=step, compute_gpu_hours=gpu_hours, pass_rate=evaluate(step), n_prompts=1000
                 )  # 4
-    found = read_trace(path)
-    print(found)
-    assert len(found) == 13
-    assert found.pass_rate[-1] == evaluate(60)
+    run = read_trace(path)
+    print(run)
+    assert len(run) == 13
+    assert run.pass_rate[-1] == evaluate(60)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@
 # %% [markdown]
 # # A first fit: from 8,000 GPU-hours to 100,000
 #
-# Two recipes, one question: what will each reach at 100,000 GPU-hours, and how sure is that? The runs here are
-# *simulated* from Table 1 of "The Art of Scaling Reinforcement Learning Compute for LLMs" (arXiv 2510.13786), so that
-# the truth is known: the ceiling of `scalerl` is 0.610, that of `batch-2048` is 0.645.
+# What will each of two recipes reach at 100,000 GPU-hours, and how sure is that? The runs here are *simulated* from
+# Table 1 of "The Art of Scaling Reinforcement Learning Compute for LLMs" (arXiv 2510.13786), so the true values are
+# known: the ceiling of `scalerl` is 0.610, that of `batch-2048` is 0.645.
 
 # %%
 import matplotlib.pyplot as plt
@@ -40,16 +40,16 @@ runs["scalerl"]
 # %% [markdown]
 # ## Early: the verdict comes first
 #
-# After 8,000 GPU-hours of `scalerl` the bend has been seen (the data end at three times `C_mid`). A fit prints its
-# verdict before any number; in a notebook it shows as a table.
+# After 8,000 GPU-hours `scalerl` has passed its bend (the data end at three times `C_mid`). A fit prints its verdict
+# before any number; in a notebook it is displayed as a table.
 
 # %%
 early = fit_trace(runs["scalerl-8k"])
 early
 
 # %% [markdown]
-# `batch-2048` is the slower horse: at the same 8,000 GPU-hours its bend is still ahead, and the honest answer is that
-# its ceiling is not identified. The fit says how far to run.
+# `batch-2048` is slower: at the same 8,000 GPU-hours its bend still lies ahead, and the honest answer is that its
+# ceiling is not identified. The fit says how much longer to train.
 
 # %%
 slow_early = fit_trace(runs["batch-2048"].up_to(8000))
@@ -58,7 +58,7 @@ print(slow_early)
 # %% [markdown]
 # ## Was the early forecast right?
 #
-# The first half said this about 16,000 GPU-hours; the run went on, so we can look.
+# The fit to the first half also gives a forecast for 16,000 GPU-hours. The run continued, so we can check it.
 
 # %%
 forecast_16k = extrapolate(early, 16_000, rng=0)
@@ -67,7 +67,7 @@ low, high = forecast_16k.confidence_interval[0]
 print(f"forecast from 8k: {forecast_16k.pass_rate[0]:.3f} (95 %: {low:.3f} to {high:.3f}); the run: {seen:.3f}")
 
 # %% [markdown]
-# ## Both runs whole, at 100,000 GPU-hours
+# ## Both complete runs, at 100,000 GPU-hours
 
 # %%
 fits = {name: fit_trace(runs[name]) for name in ("scalerl", "batch-2048")}
@@ -82,8 +82,8 @@ for ax, forecast in zip(axes, forecasts.values(), strict=True):
 figure.tight_layout()
 
 # %% [markdown]
-# The intervals for *this run* and for *a new run of this recipe* differ: seeds of one recipe end up to 0.015 apart in
-# `A`, and that is added to the second.
+# The intervals for *this run* and for *a new run of this recipe* differ, because seeds of one recipe end up to 0.015
+# apart in `A`; the second interval includes this spread.
 
 # %%
 boots["batch-2048"]
@@ -96,16 +96,17 @@ for name, fit in fits.items():
     print(f"{name}: {compute_to_reach(fit, 0.58, bootstrap=boots[name])}")
 
 # %% [markdown]
-# ## What the cutoff does, and what a power law would have said
+# ## The effect of the cutoff, and of a power law instead
 #
-# Evaluations before 1,500 GPU-hours are left out by default. If `A` moved with the cutoff you would want to know:
+# Evaluations before 1,500 GPU-hours are left out by default. It is worth checking that `A` does not depend on this
+# cutoff:
 
 # %%
 print(cutoff_sensitivity(runs["scalerl"]))
 
 # %% [markdown]
-# A power law fitted to the first 50,000 hours of such a run promises a ceiling far above what it reaches (ScaleRL,
-# appendix A.4). It is here for comparison only.
+# A power law fitted to the first 50,000 hours of such a run predicts a ceiling far above what the run reaches (ScaleRL,
+# appendix A.4). It is shown here for comparison only.
 
 # %%
 half = runs["batch-2048"].up_to(25_000)
@@ -117,7 +118,7 @@ print(f"from 25k hours: power law A = {power.params['A']:.3f}, sigmoid A = {sigm
 plot_fit(fits["scalerl"], bootstrap=boots["scalerl"])
 
 # %% [markdown]
-# ## The claims above, checked
+# ## Checking the claims above
 
 # %%
 assert str(early.verdict) in ("identified", "approximate")

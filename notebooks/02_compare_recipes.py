@@ -13,12 +13,12 @@
 # ---
 
 # %% [markdown]
-# # Which recipe to bet on
+# # Which recipe to choose
 #
-# Figure 2 of "The Art of Scaling Reinforcement Learning Compute for LLMs" (arXiv 2510.13786) tells a story: recipes
-# that lead early are overtaken by one with a higher ceiling, and an unstable one never gets there. Here the story is
-# told on runs *simulated* from Table 1 of the paper, so that the truth is known, and asked the questions a team has
-# to answer before it is over.
+# In Figure 2 of "The Art of Scaling Reinforcement Learning Compute for LLMs" (arXiv 2510.13786), recipes that lead
+# early are overtaken by one with a higher ceiling, and an unstable recipe never gets there. This notebook repeats that
+# situation with runs *simulated* from Table 1 of the paper, so that the true values are known, and answers the
+# questions that a team has to answer before the runs have finished.
 
 # %%
 import matplotlib.pyplot as plt
@@ -55,7 +55,7 @@ recipes = {
 }
 
 # %% [markdown]
-# A fourth recipe destabilises at 6,000 GPU-hours, as the paper's GRPO baseline does.
+# A fourth recipe becomes unstable at 6,000 GPU-hours, like the paper's GRPO baseline.
 
 # %%
 healthy = run("generations-24", 8_000, 4)
@@ -65,16 +65,16 @@ recipes["unstable"] = Trace(healthy.compute, healthy.pass_rate - collapse, name=
 # %% [markdown]
 # ## At 8,000 GPU-hours
 #
-# Every recipe has run for 8,000 GPU-hours. Which one will be best at 100,000?
+# Every recipe has been trained for 8,000 GPU-hours. Which one will be best at 100,000?
 
 # %%
 early = compare({name: fit_trace(trace.up_to(8_000)) for name, trace in recipes.items()}, at=100_000, rng=0)
 early
 
 # %% [markdown]
-# `batch-2048` has the lowest pass rate of the healthy ones, and the data do not tell its ceiling, so nothing is
-# claimed about that. The unstable run is named as what it is, and takes no part. At 8,000 hours themselves there is
-# no doubt who leads:
+# `batch-2048` has the lowest pass rate of the stable recipes, and the data do not identify its ceiling, so no claim is
+# made about it. The unstable run is recognised as such and takes no part in the comparison. At 8,000 hours there is no
+# doubt about which recipe leads:
 
 # %%
 print(f"scalerl above batch-2048 at 8,000: {early.probability_better('scalerl', 'batch-2048', at=8_000):.2f}")
@@ -84,7 +84,7 @@ plot_comparison(early)
 # %% [markdown]
 # ## Later
 #
-# Two recipes run on to 16,000, the slow one to 50,000 GPU-hours.
+# Two recipes continue to 16,000 GPU-hours, the slow one to 50,000.
 
 # %%
 fits = {name: fit_trace(trace) for name, trace in recipes.items() if name != "unstable"}
@@ -98,8 +98,8 @@ plot_crossover(late, "scalerl", "batch-2048", ax=axes[1])
 print(late.crossover("scalerl", "batch-2048"))
 
 # %% [markdown]
-# The true curves cross at about 34,000 GPU-hours. How much compute does the choice save? To the pass rate that both
-# have reached at the end of their common compute:
+# The true curves cross at about 34,000 GPU-hours. How much compute does the choice of recipe save? This is the factor
+# between the compute that the two need for the pass rate both have reached by the end of their common range:
 
 # %%
 print(late.multiplier("scalerl", "batch-2048"))
@@ -107,8 +107,8 @@ print(late.multiplier("scalerl", "batch-2048"))
 # %% [markdown]
 # ## Seeds
 #
-# Three seeds of one recipe differ in `A` by up to 0.015 in the paper (Figure 8a). The spread is estimated with each
-# seed's own error taken out; three seeds leave it uncertain by a factor of several.
+# In the paper, three seeds of one recipe differ in `A` by up to 0.015 (Figure 8a). The spread is estimated with each
+# seed's own error removed; three seeds leave it uncertain by a factor of several.
 
 # %%
 rng = np.random.default_rng(5)
@@ -121,10 +121,11 @@ spread = seed_spread({"scalerl": seeds})
 spread
 
 # %% [markdown]
-# ## Leave one out
+# ## Leave-one-out ablations
 #
-# With ceilings that agree, the exponent `B` says who gets there with less compute: the paper's Figure 7, where CISPO
-# has `B` = 2.01 and DAPO 1.77 at a common `A`. Four times the evaluations make the difference visible.
+# If the ceilings agree, the exponent `B` shows which recipe gets there with less compute. This is Figure 7 of the
+# paper, where CISPO has `B` = 2.01 and DAPO 1.77 at a common `A`. Here four times as many evaluations make the
+# difference visible.
 
 # %%
 cispo, dapo = (SigmoidParams(0.61, B, 2542.0, 0.35) for B in (2.01, 1.77))
@@ -139,23 +140,23 @@ plot_loo(loo)
 loo
 
 # %% [markdown]
-# The rule has a price: where the true ceilings differ the common one bends `B`. `generations-8` has the *higher*
-# exponent (2.44 against 1.92) and a ceiling 0.025 lower; forced onto one ceiling the order turns round. So the
-# comparison reports the shift, and prefers pass rates at a budget.
+# The rule has a drawback: if the true ceilings differ, a common ceiling biases `B`. `generations-8` has the *higher*
+# exponent (2.44, compared with 1.92) and a ceiling that is 0.025 lower; with one common ceiling the order is reversed.
+# The comparison therefore reports how far `B` has shifted, and puts pass rates at a budget first.
 
 # %%
 forced = late.with_common_ceiling("scalerl", "generations-8")
 print(forced)
 
 # %% [markdown]
-# ## Could it be another curve?
+# ## Could it be another functional form?
 
 # %%
 selection = select_model(recipes["scalerl"])
 selection
 
 # %% [markdown]
-# ## The claims above, checked
+# ## Checking the claims above
 
 # %%
 assert early.best["batch-2048"] < 0.95  # not decided at 8,000
@@ -178,5 +179,5 @@ assert loo.refit.B_interval[0][0] < 2.01 < loo.refit.B_interval[0][1]
 assert loo.refit.B_interval[1][0] < 1.77 < loo.refit.B_interval[1][1]
 x, y = (late.recipe(name).summary["B"] for name in ("scalerl", "generations-8"))
 assert x < y
-assert forced.B[0] > forced.B[1]  # the order turned round
+assert forced.B[0] > forced.B[1]  # the order is reversed
 assert selection.choice.form.startswith("sigmoid")

@@ -15,10 +15,10 @@
 # %% [markdown]
 # # From an early log to 100,000 GPU-hours
 #
-# What may be said of 100,000 GPU-hours after 3,000, 8,000, 16,000, 25,000? The run here is *simulated* from Table 1
-# of "The Art of Scaling Reinforcement Learning Compute for LLMs" (arXiv 2510.13786), batch 2048: its ceiling is
-# 0.645, half of the gain comes at 10,909 GPU-hours, and at 100,000 it reaches 0.638. An evaluation of 1,000 prompts x
-# 16 samples every 216 hours, with the correlated wander that held-out curves have.
+# What can be said about 100,000 GPU-hours after 3,000, 8,000, 16,000 or 25,000? The run here is *simulated* from
+# Table 1 of "The Art of Scaling Reinforcement Learning Compute for LLMs" (arXiv 2510.13786), batch 2048: its ceiling is
+# 0.645, half of the gain is reached at 10,909 GPU-hours, and at 100,000 it reaches 0.638. It is evaluated on 1,000
+# prompts x 16 samples every 216 hours, with correlated training noise like that of real held-out curves.
 
 # %%
 import matplotlib.pyplot as plt
@@ -46,7 +46,7 @@ run = simulate(truth, compute=np.arange(0, 100_001, 216.2), rng=1, rho=0.6, wand
 run
 
 # %% [markdown]
-# ## The same question, asked at different times
+# ## The same forecast at different times
 
 # %%
 ENDS = (3_000, 8_000, 16_000, 25_000, 50_000)
@@ -65,9 +65,9 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# A 3,000-hour log says nothing about 100,000 hours, and the answer is an interval without a number. Once the bend has
-# been seen, from about
-# 1.5 times `C_mid` on, there is a number, and its interval narrows with every further hour.
+# A 3,000-hour log says nothing about 100,000 hours, so the forecast is an interval without a number. Once the run has
+# passed its bend, from about 1.5 times `C_mid` on, there is a number, and its interval narrows with every further
+# hour.
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(14, 4.8), layout="constrained", sharey=True)
@@ -77,8 +77,8 @@ for ax, end in zip(axes, (8_000, 25_000), strict=True):
     ax.axhline(at_100k, color="#777777", lw=0.8, ls=":")
 
 # %% [markdown]
-# The dotted line is where the run does come to. How far would it have to run for its ceiling to be known to 0.02? Ask
-# at 8,000 and plan again later:
+# The dotted line is what the run actually reaches. How much longer must it run until its ceiling is known to ±0.02?
+# Make a plan at 8,000 GPU-hours, and repeat it later:
 
 # %%
 early = forecasts[8_000].fit
@@ -86,9 +86,9 @@ needed = plan(early, rng=0)
 needed
 
 # %% [markdown]
-# ## Does the answer hang on the cutoff?
+# ## Does the result depend on the cutoff?
 #
-# The paper leaves out the first 1,500 GPU-hours. If `A` moved with the cutoff, that would be worth knowing:
+# The paper leaves out the first 1,500 GPU-hours. It is worth checking whether `A` depends on this choice:
 
 # %%
 sensitivity = cutoff_sensitivity(run.up_to(25_000))
@@ -97,8 +97,8 @@ print(sensitivity)
 # %% [markdown]
 # ## A power law instead? (appendix A.4)
 #
-# `A - D / C**B` is the tail of the sigmoid. Fitted to a window that begins in the rise, it promises what never comes.
-# Without noise, and with it, `A` of both over the paper's three windows:
+# `A - D / C**B` is the tail of the sigmoid. Fitted to a window that begins during the rise, it predicts a ceiling that
+# is never reached. This is `A` of both laws over the paper's three windows, without noise and with it:
 
 # %%
 clean = Trace(run.compute, truth.predict(run.compute))
@@ -113,24 +113,24 @@ laws = pd.DataFrame(rows).round(3)
 laws
 
 # %% [markdown]
-# From 1,500 on the power law runs into its bound, from 5,000 on it says 0.745, and only where the curve has flattened
-# does it agree. The sigmoid says 0.645 from the first window on.
+# From 1,500 hours the power law ends at its bound, from 5,000 hours it gives 0.745, and it only agrees with the sigmoid
+# where the curve has flattened. The sigmoid gives 0.645 in every window.
 
 # %% [markdown]
 # ## Were earlier forecasts right?
 #
-# A backtest repeats the exercise on the run itself: fit each beginning, compare with what came. Show it beside every
-# forecast that a decision hangs on.
+# A backtest applies the same check to the run itself: it fits each beginning of the run and compares the forecast with
+# what was observed later. Show it beside every forecast on which a decision depends.
 
 # %%
-held = backtest(
+result = backtest(
     run.up_to(50_000), cutoffs=[12_500, 25_000], models=("sigmoid", "power_law", "last_value", "auto"), rng=0
 )
-plot_backtest(held)
-held
+plot_backtest(result)
+result
 
 # %% [markdown]
-# ## The claims above, checked
+# ## Checking the claims above
 
 # %%
 assert not forecasts[3_000].supported[0]
@@ -149,4 +149,4 @@ assert noise_free["power law A"].tolist() == [1.0, 0.745, 0.648]
 assert noise_free["sigmoid A"].tolist() == [0.645, 0.645, 0.645]
 assert laws["power law A"].iloc[1] > 0.95
 assert abs(laws["sigmoid A"].iloc[1] - 0.645) < 0.01
-assert held.score("sigmoid", 2.0).median_error < held.score("last_value", 2.0).median_error
+assert result.score("sigmoid", 2.0).median_error < result.score("last_value", 2.0).median_error

@@ -15,13 +15,13 @@
 # %% [markdown]
 # # Train two recipes, fit both
 #
-# The bundled trainer runs the whole ScaleRL recipe (arXiv 2510.13786) on a task so small that a CPU core needs
-# minutes for a run, and so plain that the best possible pass rate is *known*. So a fit can be checked against the
-# truth.
+# The bundled trainer runs the complete ScaleRL recipe (arXiv 2510.13786) on a task so small that a run takes minutes on
+# one CPU core, and so simple that the best possible pass rate is *known*. A fit can therefore be checked against the
+# true ceiling.
 #
 # The question here is one of the paper's: what does stale data cost? `scalerl` trains on batches that are one or two
-# steps old, `scalerl-lag8` on batches that are eight steps old, all else equal. Settings are shortened, the code is
-# the same; it needs torch (`pip install 'rlscaling[trainer]'`).
+# steps old, `scalerl-lag8` on batches that are eight steps old, with everything else equal. The runs are shorter than
+# by default, but the code is the same; it needs torch (`pip install 'rlscaling[trainer]'`).
 
 # %%
 from pathlib import Path
@@ -39,8 +39,9 @@ results = {name: train(make_config(name, **SHORT), folder / name) for name in ("
 {name: f"{result.rows[-1]['wall_time']:.0f} s" for name, result in results.items()}
 
 # %% [markdown]
-# A run leaves a trace: one line a step, one more for each evaluation on held-out prompts. The task sorts four digits
-# of which one may be hidden; a hidden digit can only be guessed, and that is the ceiling in the header of the trace.
+# A run writes a trace: one line per step, and one more for each evaluation on held-out prompts. The task is to sort
+# four digits, one of which may be hidden. A hidden digit can only be guessed, which determines the ceiling recorded in
+# the header of the trace.
 
 # %%
 traces = {name: read_trace(folder / name, compute_column="step", compute_unit="steps") for name in results}
@@ -51,8 +52,8 @@ traces["scalerl"]
 # %% [markdown]
 # ## How stale is the data?
 #
-# Every token knows which version of the weights sampled it. A virtual clock decides what is in flight when, so the
-# lags are the same in every repetition of a run.
+# Every token records which version of the weights sampled it. A virtual clock decides which completions are in flight
+# at what time, so the lags are the same in every repetition of a run.
 
 # %%
 steps = {name: [row for row in result.rows if row["kind"] == "train"] for name, result in results.items()}
@@ -62,10 +63,10 @@ print("mean age of a batch, in steps:    ", {name: round(float(value), 1) for na
 print("largest importance ratio, median: ", {name: round(float(value), 1) for name, value in largest_ratio.items()})
 
 # %% [markdown]
-# ## What do the traces tell?
+# ## What do the traces show?
 #
-# The fit begins after the first epoch, which the trace records. The verdict comes first: of so short a run, the
-# ceiling is known roughly at best, and the fit says how much further to run.
+# The fit begins after the first epoch, whose end the trace records. The verdict comes first: after such a short run the
+# ceiling is known only roughly at best, and the fit says how much longer to train.
 
 # %%
 fits = {name: fit_trace(trace, min_compute="epoch") for name, trace in traces.items()}
@@ -83,8 +84,8 @@ ax.legend()
 # %%
 low, high = fits["scalerl"].confidence_interval["A"]
 late = {name: float(trace.pass_rate[-5:].mean()) for name, trace in traces.items()}
-print(f"interval of the ceiling of scalerl: {low:.2f} to {high:.2f}; the truth is {ceiling:.2f}")
-print(f"pass rate at the end: fresh {late['scalerl']:.3f}, 8 steps old {late['scalerl-lag8']:.3f}")
+print(f"ceiling of scalerl, 95 % interval: {low:.2f} to {high:.2f}; true value {ceiling:.2f}")
+print(f"final pass rate: fresh data {late['scalerl']:.3f}, data 8 steps old {late['scalerl-lag8']:.3f}")
 
 assert lag["scalerl"] < 2 < 7 < lag["scalerl-lag8"]
 assert low < ceiling < high

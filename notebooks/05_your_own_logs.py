@@ -15,9 +15,9 @@
 # %% [markdown]
 # # Your own logs
 #
-# From what a trainer left on the disk to a fit, a forecast and a page to share. The logs are written here, so that
-# the notebook runs anywhere: one as verl's file logger leaves it, one a plain CSV, one by a training loop of your
-# own. Put your paths in their place.
+# From the files that a trainer leaves on disk to a fit, a forecast and a page to share. The notebook writes its own
+# logs, so that it runs anywhere: one in the format of verl's file logger, one as a plain CSV file, and one from a
+# training loop of your own. Replace them with your paths.
 
 # %%
 import json
@@ -35,16 +35,16 @@ rng = np.random.default_rng(0)
 
 
 def measured(params, compute):
-    """Mean pass rate of 1,000 prompts x 16 samples on the curve of a recipe."""
+    """Return the mean pass rate of 1,000 prompts x 16 samples, given the curve of a recipe."""
     mean = params.predict(compute)
     return mean + np.sqrt(mean * (1 - mean) / 16_000) * rng.standard_normal(np.shape(mean))
 
 
 # %% [markdown]
-# ## A log of verl
+# ## A log from verl
 #
-# One JSON object a step; an evaluation every 10 steps. Nothing in it is called "compute" or "GPU-hours", and the
-# number of GPUs stands only in the throughput: tokens / (GPUs x seconds).
+# One JSON object per step, and an evaluation every 10 steps. Nothing in it is called "compute" or "GPU-hours", and the
+# number of GPUs is only implied by the throughput: tokens / (GPUs x seconds).
 
 # %%
 GPUS, SECONDS = 256, 300.0
@@ -68,8 +68,8 @@ verl = read_trace(folder / "verl.jsonl")
 verl
 
 # %% [markdown]
-# What was read, assumed and left out stands in the receipt. (`rlscaling ingest` keeps it beside the trace, `rlscaling
-# doctor` says what would go wrong.)
+# The receipt says what was read, assumed and left out. (`rlscaling ingest` keeps it with the trace, and `rlscaling
+# doctor` reports problems.)
 
 # %%
 receipt = verl.metadata["receipt"]
@@ -79,8 +79,9 @@ for key in ("framework", "columns", "assumed", "rows_read", "rows_kept", "droppe
 # %% [markdown]
 # ## A table
 #
-# Columns are found by their names, and the guess is told; `compute_column=`, `pass_rate_column=`, `compute_unit=` and
-# `scale=` decide it instead. Percentages are told from fractions by `scale="percent"`.
+# Columns are recognised by their names, and every guess is reported; `compute_column=`, `pass_rate_column=`,
+# `compute_unit=` and `scale=` set them explicitly. `scale="percent"` says that the values are percentages, not
+# fractions.
 
 # %%
 C = np.arange(0, 16_001, 200.0)
@@ -92,7 +93,7 @@ csv.notes
 # %% [markdown]
 # ## Your own loop
 #
-# A row is on the disk when `write` returns: a killed job loses none.
+# A row is on disk when `write` returns, so a killed job loses no row.
 
 # %%
 header = {"recipe": "batch-512", "seed": 1, "n_gpus": 256, "compute_unit": "gpu-hours"}
@@ -103,7 +104,7 @@ with TraceWriter(folder / "mine.jsonl", header) as log:
 mine = read_trace(folder / "mine.jsonl")
 
 # %% [markdown]
-# ## All together
+# ## All runs together
 
 # %%
 traces = {"verl": verl, "table": csv, "mine": mine}
@@ -113,15 +114,15 @@ for name, fit in fits.items():
 plot_runs({name: extrapolate(fit, 100_000, rng=0) for name, fit in fits.items()})
 
 # %% [markdown]
-# One page for the team: verdicts, comparison, forecasts, backtests, plans, receipts. It is a single file and needs no
-# network.
+# One page for the team, with verdicts, comparison, forecasts, backtests, plans and receipts. It is a single file and
+# needs no network.
 
 # %%
 page = make_report(traces, title="Three recipes", rng=0).write(folder / "report.html")
 print(f"{page.name}: {page.stat().st_size / 1e3:.0f} kB")
 
 # %% [markdown]
-# The same in a shell:
+# The same from a shell:
 #
 # ```bash
 # rlscaling doctor runs/
@@ -131,7 +132,7 @@ print(f"{page.name}: {page.stat().st_size / 1e3:.0f} kB")
 # ```
 
 # %% [markdown]
-# ## The claims above, checked
+# ## Checking the claims above
 
 # %%
 assert receipt["framework"] == "verl"

@@ -37,7 +37,7 @@ def test_paths_are_read_with_the_options_of_reading(tmp_path: Path):
 
 
 def test_two_stars_take_the_logs_below_and_leave_what_lies_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """What a trainer leaves beside its trace is no run: the first command of docs/scale.md."""
+    """What a trainer leaves beside its trace is no run: the first command of docs/batch.md."""
     for name, run in list(load_demo().items())[:2]:
         folder = tmp_path / "runs" / name
         (folder / "checkpoint-6").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What docs/logs.md says is read, each with input of the shape that the framework or logger writes."""
+"""What docs/readers.md says is read, each with input of the shape that the framework or logger writes."""
 
 from __future__ import annotations
 

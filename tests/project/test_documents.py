@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
 import re
+import shlex
 import textwrap
 import tomllib
 from pathlib import Path
@@ -14,6 +16,7 @@ import jupytext
 import pytest
 
 import rlscaling
+from helpers.command_line import run_command
 from helpers.project_files import PROJECT, run_python
 
 
@@ -46,12 +49,83 @@ def test_readme_python_examples_run(tmp_path: Path) -> None:
     run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *examples]), tmp_path)
 
 
-@pytest.mark.parametrize("page", ["comparing", "logs", "planning", "real-models", "scale"])
-def test_python_examples_of_a_guide_run(page: str, tmp_path: Path) -> None:
+@pytest.fixture
+def demo_folder(tmp_path, monkeypatch):
+    """A working directory with the trace that `rlscaling demo` leaves in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rlscaling-demo").mkdir()
+    rlscaling.write_trace(rlscaling.datasets.load_demo()["scalerl"], tmp_path / "rlscaling-demo" / "scalerl.jsonl")
+
+
+@pytest.mark.usefixtures("demo_folder")
+def test_readme_shows_what_the_commands_print(capsys):
+    shown = [block for block in blocks((PROJECT / "README.md").read_text(encoding="utf-8"), "text") if "$" in block]
+    assert len(shown) == 2
+    for block in shown:
+        call, printed = block.split("\n", maxsplit=1)
+        command, _, head = call.removeprefix("$ rlscaling ").partition(" | head -")
+        code, out, err = run_command(capsys, *shlex.split(command))
+        assert (code, err) == (0, "")
+        assert printed == "".join(out.splitlines(keepends=True)[: int(head) if head else None])
+
+
+def guide_examples(page: str) -> list[str]:
     text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    examples = blocks(re.sub(r"^ +(?=```)", "", text, flags=re.MULTILINE), "python")  # those in lists too
+    text = re.sub(r"^ +(?=```)", "", text, flags=re.MULTILINE)  # those in lists too
+    return [*map(textwrap.dedent, blocks(text, "python")), *blocks(text, r"\{code-cell\}")]
+
+
+GUIDES = [
+    "batch",
+    "comparing",
+    "concepts",
+    "faq",
+    "forecasting",
+    "gallery",
+    "quickstart",
+    "readers",
+    "trainer/real-models",
+]
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_python_examples_of_a_guide_run(page: str, tmp_path: Path) -> None:
+    examples = guide_examples(page)
     assert examples
-    run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *map(textwrap.dedent, examples)]), tmp_path)
+    run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *examples]), tmp_path)
+
+
+def test_the_gallery_shows_every_figure() -> None:
+    gallery = "\n".join(guide_examples("gallery"))
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse(gallery))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert {name for name in rlscaling.__all__ if name.startswith("plot_")} <= called
+
+
+def test_every_package_stands_in_the_architecture() -> None:
+    """Its floors are those of the contract, and it names every package."""
+    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    contracts = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [set(re.findall(r"\w+", layer)) for layer in contracts[0]["layers"]][1:]  # without __main__
+    floors = [set(re.findall(r"`(\w+)`", row)) for row in re.findall(r"^\| \d \| (.+) \|$", page, flags=re.MULTILINE)]
+    assert floors == layers
+    sentences = re.findall(r"^\| `(\w+)` \| ", page, flags=re.MULTILINE)
+    packages = {path.parent.name for path in (PROJECT / "src" / "rlscaling").glob("*/__init__.py")}
+    assert sorted(sentences) == sorted(packages)
+
+
+def test_files_named_in_the_architecture_exist() -> None:
+    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("## To change X, open Y")[1]
+    named = {name for name in re.findall(r"`([\w/]+\.py)`", table) if "NAME" not in name}
+    assert named
+    missing = sorted(name for name in named if not (PROJECT / "src" / "rlscaling" / name).is_file())
+    assert not missing
 
 
 def test_every_public_name_exists_and_is_documented() -> None:
@@ -75,11 +149,53 @@ def test_docs_page_exists(page: str) -> None:
     assert (PROJECT / "docs" / f"{page}.md").is_file()
 
 
+def test_every_page_is_in_a_toctree() -> None:
+    pages = {path.relative_to(PROJECT / "docs").with_suffix("").as_posix() for path in (PROJECT / "docs").rglob("*.md")}
+    pages = {page for page in pages if page.split("/")[0] not in ("_build", "generated", "notebooks")}
+    assert pages == {*toctree_pages(), "index"}
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"])
+def test_links_outside_the_built_pages_lead_somewhere(page: str) -> None:
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    missing = [link for link in LINK.findall(text) if not ((PROJECT / page).parent / link).exists()]
+    assert not missing
+
+
+def test_files_named_in_the_documents_exist() -> None:
+    """Benchmarks, examples, tests and modules of the trainer that a page or the README names by path."""
+    pages = [
+        PROJECT / "README.md",
+        PROJECT / "CONTRIBUTING.md",
+        *(PROJECT / f"docs/{page}.md" for page in toctree_pages()),
+    ]
+    missing = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        missing += [
+            name
+            for name in re.findall(r"\b((?:benchmarks|examples|tests)/[a-z_/]+\.py)", text)
+            if not (PROJECT / name).is_file()
+        ]
+        if page.parent.name == "trainer":
+            names = [
+                name
+                for name in re.findall(r"`([a-z_]+/\w+\.py)`", text)
+                if not name.startswith(("benchmarks/", "examples/"))
+            ]
+            missing += [name for name in names if not (PROJECT / "src/rlscaling/trainer" / name).is_file()]
+    assert not missing
+
+
 def test_version_is_the_same_everywhere() -> None:
     version = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert rlscaling.__version__ == version
     assert importlib.metadata.version("rlscaling") == version
     assert f"## [{version}]" in (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {version}\n" in (PROJECT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.py"))

@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_documented_columns_are_the_schema():
-    lines = [line for line in (DOCS / "metrics.md").read_text().splitlines() if line.startswith("| `")]
+    lines = [line for line in (DOCS / "trainer" / "metrics.md").read_text().splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.split("|")] for line in lines]
     assert {name.strip("`"): (unit, meaning) for _, name, unit, meaning, *_ in cells} == dict(COLUMNS)
     assert len(lines) == len(COLUMNS)
@@ -20,7 +20,7 @@ def test_the_documented_columns_are_the_schema():
 
 
 def test_the_documented_example_is_a_trace(tmp_path):
-    text = (DOCS / "trace-file.md").read_text().split("```json\n")[1].split("```")[0]
+    text = (DOCS / "traces.md").read_text().split("```json\n")[1].split("```")[0]
     (tmp_path / "trace.jsonl").write_text(text)
     t = read_trace(tmp_path / "trace.jsonl")
     assert t.compute.tolist() == [0, 216.2]

@@ -151,7 +151,7 @@ class FitTable:
     Attributes
     ----------
     rows : tuple of dict
-        In the order of the runs: ``run``, ``verdict``, ``A``, ``A_low``, ``A_high`` ... (docs/scale.md has them all);
+        In the order of the runs: ``run``, ``verdict``, ``A``, ``A_low``, ``A_high`` ... (docs/batch.md has them all);
         None where there is nothing to say.
     columns : dict
         Name of each column, and what it holds.

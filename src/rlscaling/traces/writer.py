@@ -1,6 +1,6 @@
 """The file of a run while it goes on: JSON lines that no kill can damage.
 
-A header, then one object per evaluation or training step (``docs/trace-file.md``). Every line is on the disk
+A header, then one object per evaluation or training step (``docs/traces.md``). Every line is on the disk
 before ``TraceWriter.write`` returns, a line cut short by a kill is set aside on reopening, and no logged row
 is ever lost.
 """

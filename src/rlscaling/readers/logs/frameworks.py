@@ -1,7 +1,7 @@
 """The names that each training framework gives to its metrics, as data: one entry a framework.
 
 All names are regular expressions that must match a whole key. ``AT`` is the sign between ``mean`` and its count, which
-tensorboardX and MLflow rewrite. What the fields are for stands in `Framework`; ``docs/logs.md`` tells it in words.
+tensorboardX and MLflow rewrite. What the fields are for stands in `Framework`; ``docs/readers.md`` describes them.
 """
 
 from __future__ import annotations

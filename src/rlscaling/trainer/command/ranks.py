@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a training command under torchrun."""
-    ranks = parser.add_argument_group("ranks", "Under torchrun: who does what. docs/distributed.md")
+    ranks = parser.add_argument_group("ranks", "Under torchrun: who does what. docs/trainer/distributed.md")
     ranks.add_argument("--generators", metavar="N", type=int, help="ranks that generate (default: those that are left)")
     ranks.add_argument("--trainers", metavar="N", type=int, help="ranks that train (default: one in five)")
     ranks.add_argument(

@@ -1,4 +1,4 @@
-"""Training on several devices: generator ranks and trainer ranks under torchrun (``docs/distributed.md``).
+"""Training on several devices: generator ranks and trainer ranks under torchrun (``docs/trainer/distributed.md``).
 
 Read ``launch.py`` first, then ``training.Lead.run`` and ``generating.GeneratorRank.run``. Importing this package
 imports no torch.

@@ -23,7 +23,7 @@ from rlscaling.traces.series import check_series
 
 SMALLEST_C_MID = 1e-300  # lmfit may try C_mid = 0, its bound
 FROM_BOUND = 0.01  # how far inside its bounds a start lies: at a bound, lmfit's derivatives are zero
-TIGHT = {"ftol": 1e-12, "xtol": 1e-12, "epsfcn": float(np.finfo(float).eps)}
+STAY = {"factor": 1e-9, "xtol": 1e-6, "epsfcn": float(np.finfo(float).eps)}  # a first step too small to move
 
 
 def free_sigmoid(compute: ArrayLike, A: float, B: float, C_mid: float, R0: float) -> Array:
@@ -318,7 +318,9 @@ def model_result(model: FittedModel, method: str) -> ModelResult:
     params["C_mid"].set(min=float(low), max=float(high))
     for name in PARAMETER_NAMES:
         params[name].vary = name in _varying(model)
-    return sigmoid_model.fit(y[order], params, weights, compute=problem.compute[order], fit_kws=dict(TIGHT))
+    result = sigmoid_model.fit(y[order], params, weights, compute=problem.compute[order], fit_kws=dict(STAY))
+    result.kws.clear()  # for conf_interval, which fits again
+    return result
 
 
 def _varying(model: FittedModel) -> list[str]:

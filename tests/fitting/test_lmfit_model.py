@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 import pickle
+import re
 import warnings
 
 import matplotlib as mpl
@@ -12,6 +15,7 @@ import pandas as pd
 import pytest
 from lmfit.models import ConstantModel
 
+from helpers.project_files import PROJECT
 from rlscaling import (
     FitError,
     RLScalingWarning,
@@ -375,3 +379,35 @@ def test_data_without_noise():
     result = SigmoidModel().fit(sigmoid(C, **TRUE), compute=C)
     for name, value in TRUE.items():
         assert result.best_values[name] == pytest.approx(value, rel=1e-4)
+
+
+# --------------------------------------------------------------------------------- docs/curve-fit-and-lmfit.md
+
+
+def similar(number: str, printed: str) -> bool:
+    """Whether two numbers are the same to a unit or two in the last digit that is shown, or to 5 %."""
+    a, b = (float(text.replace(",", "")) for text in (number, printed))
+    digits = len(number.partition(".")[2])
+    return abs(a - b) <= max(1.5 * 10.0**-digits, 0.05 * abs(a))
+
+
+@pytest.mark.parametrize("with_simulation", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_page_shows_what_its_code_prints(with_simulation):
+    page = (PROJECT / "docs" / "curve-fit-and-lmfit.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$|arXiv [\d.]+", "", page, flags=re.MULTILINE | re.DOTALL)
+    assert not re.findall(r"\d\.\d", prose), "a number in the text that no code has printed"
+    number, namespace, n_shown = r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?", {}, 0
+    for code, shown in re.findall(
+        r"^```python\n(.*?)^```$\n+(?:^```text\n(.*?)^```$)?", page, re.MULTILINE | re.DOTALL
+    ):
+        if "simulate(" in code and not with_simulation:
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("default")
+            exec(code, namespace)
+        assert re.sub(number, "#", printed.getvalue()).split() == re.sub(number, "#", shown).split()
+        pairs = zip(re.findall(number, shown), re.findall(number, printed.getvalue()), strict=True)
+        assert [pair for pair in pairs if not similar(*pair)] == []
+        n_shown += bool(shown)
+    assert n_shown >= 8

@@ -23,7 +23,7 @@ from rlscaling.traces.series import check_series
 
 SMALLEST_C_MID = 1e-300  # lmfit may try C_mid = 0, its bound
 FROM_BOUND = 0.01  # how far inside its bounds a start lies: at a bound, lmfit's derivatives are zero
-STAY = {"factor": 1e-9, "xtol": 1e-6, "epsfcn": float(np.finfo(float).eps)}  # a first step too small to move
+STAY = {"factor": 1e-14, "xtol": 1e-6, "epsfcn": float(np.finfo(float).eps)}  # a first step too small to move
 
 
 def free_sigmoid(compute: ArrayLike, A: float, B: float, C_mid: float, R0: float) -> Array:

@@ -327,6 +327,7 @@ def test_pandas_columns_are_aligned_by_index():
         (lambda m, y: m.fit(y, compute=C - 400.0), "compute at row 0 is -400: negative"),
         (lambda m, y: m.fit(y[:-1], compute=C), "compute has 41 values and pass_rate 40"),
         (lambda m, y: m.fit(y, weights=[1.0], compute=C), "weights has 1 values for 41"),
+        (lambda m, y: m.fit(y, weights=[math.nan] * len(C), compute=C), "weights\\[0\\] is nan"),
         (lambda m, y: m.fit(y[:4], compute=C[:4]), "too few"),
         (lambda m, y: m.fit(y, m.make_params(), compute=C), "A has no starting value"),
         (lambda m, y: m.fit(y, m.make_params(A=0.6, B=1.0, R0=0.3), compute=C), "C_mid has no starting value"),

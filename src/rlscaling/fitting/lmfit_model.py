@@ -260,6 +260,9 @@ def _evaluations(
     w = None if weights is None else as_floats(np.full(len(y), weights) if np.isscalar(weights) else weights, "weights")
     if w is not None and len(w) != len(y):
         raise FitError(f"weights has {len(w)} values for {len(y)} evaluations; give one per evaluation")
+    if w is not None and not np.all(np.isfinite(w)):
+        i = int(np.flatnonzero(~np.isfinite(w))[0])
+        raise FitError(f"weights[{i}] is {w[i]:g}: not a finite number; 0 leaves an evaluation out")
     if nan_policy == "omit":
         kept = np.isfinite(C) & np.isfinite(y)
         C, y, w = C[kept], y[kept], None if w is None else w[kept]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rlscaling.fitting.fit import fit_sigmoid as fit_sigmoid
     from rlscaling.fitting.fit import fit_trace as fit_trace
     from rlscaling.fitting.fit import refit as refit
+    from rlscaling.fitting.lmfit_model import SigmoidModel as SigmoidModel
     from rlscaling.fitting.model_selection import ModelSelection as ModelSelection
     from rlscaling.fitting.model_selection import select_model as select_model
     from rlscaling.fitting.options import FitOptions as FitOptions
@@ -100,6 +101,7 @@ _PUBLIC = {
     "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError", "WorkersError"),
     "fitting.curve_fit": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
     "fitting.fit": ("fit_sigmoid", "fit_trace", "refit"),
+    "fitting.lmfit_model": ("SigmoidModel",),
     "fitting.model_selection": ("ModelSelection", "select_model"),
     "fitting.options": ("FitOptions",),
     "fitting.saved": ("load_fit", "save_fit"),

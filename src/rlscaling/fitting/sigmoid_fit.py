@@ -23,6 +23,7 @@ from rlscaling.solver.fitted_model import FittedModel, fit_model
 
 if TYPE_CHECKING:
     import pandas as pd
+    from lmfit.model import ModelResult
 
 
 NO_BARE_CEILING = ("ceiling-not-identified", "flat", "falling")
@@ -382,6 +383,36 @@ class SigmoidFit:
             return restored
         except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
             raise FitError(f"the saved fit is damaged ({error}); fit the data again") from error
+
+    def to_lmfit(self) -> ModelResult:
+        """Return the fit as lmfit's result, for `fit_report`, `conf_interval`, `eval_uncertainty` and `plot`.
+
+        It is a `SigmoidModel` on the same evaluations with the same weights. The observation of R0, where there is
+        one, enters as one more data point, at its compute and with the weight that it has in this fit. Parameters
+        that were given, or that sit at a bound, are fixed (``vary=False``): lmfit has no standard error of anything
+        while a parameter sits at its bound.
+
+        Returns
+        -------
+        lmfit.model.ModelResult
+            With the parameters of this fit. Its standard errors and intervals take the evaluations for independent,
+            and are therefore narrower than ``confidence_interval``: see `SigmoidModel`.
+
+        Raises
+        ------
+        FitError
+            When the fitted curve is a constant, or was read off the paper's grid.
+
+        Examples
+        --------
+        >>> from rlscaling import datasets, fit_trace
+        >>> result = fit_trace(datasets.load_demo()["scalerl"]).to_lmfit()
+        >>> result.var_names
+        ['A', 'B', 'C_mid', 'R0']
+        """
+        from rlscaling.fitting.lmfit_model import model_result
+
+        return model_result(model_of(self), self.options.method)
 
 
 def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:

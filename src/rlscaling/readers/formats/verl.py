@@ -18,7 +18,7 @@ import numpy as np
 
 from rlscaling.arrays import FloatArray
 from rlscaling.errors import TraceError
-from rlscaling.readers.decoding.values import flatten, parsed, whole_lines
+from rlscaling.readers.decoding.values import files_that_match, flatten, parsed, whole_lines
 from rlscaling.readers.logs.frameworks import VERL, find, find_all
 from rlscaling.readers.logs.log import STEP, Log, LogBuilder
 from rlscaling.readers.options import ReadOptions
@@ -35,6 +35,11 @@ START = re.compile(rb'\s*\{\s*"step"\s*:\s*-?\d+\s*,\s*"data"\s*:\s*\{')
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the first line is one of this logger."""
     return START.match(data[:4096].removeprefix(BOM)) is not None
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the logs of verl among the files of a folder."""
+    return files_that_match(folder, names, ".jsonl", matches)
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:

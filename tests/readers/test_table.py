@@ -68,7 +68,7 @@ def test_scales(file, values, scale, expected, se, used):
 
 def test_auto_scale_says_so_and_refuses_what_may_be_percent(file):
     note = read_trace(scores(file, 0, 2), scale="auto").notes
-    assert note == ("Values reach 2.0: not a pass rate; read as an unbounded reward; give --scale to choose.",)
+    assert note == ("Values reach 2.0: not a pass rate; read as an unbounded reward; scale= / --scale chooses.",)
     for values in ((30, 40), (-0.5, 0.5), (-3, 7)):
         with pytest.raises(TraceError, match="outside"):
             read_trace(scores(file, *values), scale="auto")

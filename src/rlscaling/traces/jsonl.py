@@ -34,7 +34,7 @@ def parse_lines(data: bytes, name: str) -> tuple[list[Line], int]:
     Raises
     ------
     TraceError
-        For a broken line that is not the last one: a kill cannot have done that.
+        For a broken line that is not the last one, which cannot be the result of a kill.
     """
     raws = _split(data)
     lines: list[Line] = []
@@ -74,7 +74,7 @@ def _excerpt(raw: bytes) -> str:
 
 
 def check_header(lines: list[Line], name: str) -> dict[str, Any]:
-    """Return the header, which must be the first line, the only one, and of a version this package knows."""
+    """Return the header, which must be the first line, the only one, and of a version that this package reads."""
     if not lines:
         raise TraceError(f"{name} is empty: not a trace; write it with TraceWriter or write_trace")
     header = lines[0].row

@@ -1,4 +1,4 @@
-"""What a trace may hold: its columns, its units, and the one door every series of numbers comes through."""
+"""Columns, units and scales of a trace."""
 
 from __future__ import annotations
 

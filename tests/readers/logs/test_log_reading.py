@@ -20,13 +20,13 @@ def test_rows_that_say_only_their_time_have_no_step(tmp_path):
     assert trace.compute.tolist() == pytest.approx([5, 10])
     assert "step" not in trace.columns
     assert trace.columns["wall_time"].tolist() == [145, 325]
-    with pytest.raises(TraceError, match="metrics.jsonl: no row says its step; count compute in another unit"):
+    with pytest.raises(TraceError, match="metrics.jsonl: no row has a step; count compute in another unit"):
         read_trace(path, compute_from="steps")
 
 
 def test_a_mean_over_steps_needs_the_steps(tmp_path):
     rows = [{"_timestamp": 1.7e9 + i, "train/step_time": 18.0, "eval/rewards/acc/mean": 0.1} for i in range(5)]
-    with pytest.raises(TraceError, match=r"TRL's seconds are a mean over steps, but no row says its step"):
+    with pytest.raises(TraceError, match=r"TRL's seconds are a mean over steps, but no row has a step"):
         read_trace(flat(tmp_path, rows), n_gpus=8)
 
 

@@ -1,4 +1,4 @@
-"""Scalars in one JSON object, ``{tag: {"step": value}}``, as TensorBoard logs are merged for NeMo-RL's tests."""
+"""Scalars in one JSON object, ``{tag: {"step": value}}``, into which NeMo-RL's tests merge TensorBoard logs."""
 
 from __future__ import annotations
 

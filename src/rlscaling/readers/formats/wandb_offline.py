@@ -1,4 +1,4 @@
-"""W&B's ``.wandb`` files, offline or of a live run, without the package.
+"""``.wandb`` files, of offline or of live runs, read without the package.
 
 A file is a LevelDB log: ``:W&B`` and three bytes, then blocks of 32 KiB of chunks: checksum (CRC-32 of type and data),
 length, type (whole, first, middle, last), data. Joined chunks are protocol buffers. Sources: LevelDB's
@@ -75,7 +75,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
 
 
 def _records(data: bytes, source: str, notes: list[str]) -> Iterator[bytes]:
-    """Yield the records; a damaged chunk loses its record and what is left of its block."""
+    """Yield the records; with a damaged chunk its record and the rest of its block are lost."""
     at, parts, lost = _START, list[bytes](), 0
     while at < len(data):
         left = _BLOCK - at % _BLOCK
@@ -86,7 +86,7 @@ def _records(data: bytes, source: str, notes: list[str]) -> Iterator[bytes]:
             break
         checksum, size, kind = struct.unpack_from("<IHB", data, at)
         body = data[at + _HEADER : at + _HEADER + size]
-        if checksum == size == kind == 0:  # room that was set aside and not written yet
+        if checksum == size == kind == 0:  # space that was reserved and not written yet
             at += left
             continue
         if len(body) < size and at + left >= len(data):
@@ -125,7 +125,7 @@ def _history(data: bytes) -> dict[str, Any]:
 
 
 def _item(data: bytes) -> tuple[str, Any]:
-    """Return key and value of an item, which older versions write as JSON and newer ones by type."""
+    """Return key and value of an item; older versions write values as JSON, newer ones by type."""
     key, nested, cell = "", list[str](), None
     for number, kind, value in fields(data):
         if number == _KEY:

@@ -1,4 +1,4 @@
-"""Options of reading: they do what they say for logs and tables alike, or are refused."""
+"""Options of reading: checked, effective for logs and tables alike, and the same in every interface."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_domain_of_a_less_plain_name_or_of_the_rows(tmp_path):
     assert read_trace(path, domain="gpqa").pass_rate[0] == 0.05
     with pytest.raises(TraceError, match="has no domain 'gpq'; it has math_dapo, gpqa; did you mean 'gpqa'"):
         read_trace(path, domain="gpq")
-    found = read_traces(path, metric="val-core/*/mean@16", domain="gpqa")
-    assert list(found) == ["exp"]
+    traces = read_traces(path, metric="val-core/*/mean@16", domain="gpqa")
+    assert list(traces) == ["exp"]
     history = [{"step": 4, f"eval_{name}_runtime": 1.0, "eval_rewards/acc/mean": 0.5 + i / 10} for i, name in
                enumerate("ab")]  # fmt: skip
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))

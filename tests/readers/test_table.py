@@ -82,9 +82,9 @@ def test_several_runs_in_one_file(file):
     with pytest.raises(TraceError, match=r"run7.csv holds 3 runs or domains: a, b, c; choose with run= / --run"):
         read_trace(path)
     assert read_trace(path, run="b").metadata["run"] == "b"
-    found = read_traces(path)
-    assert list(found) == ["run7:a", "run7:b", "run7:c"]
-    assert all(len(trace) == 4 and trace.name == name for name, trace in found.items())
+    traces = read_traces(path)
+    assert list(traces) == ["run7:a", "run7:b", "run7:c"]
+    assert all(len(trace) == 4 and trace.name == name for name, trace in traces.items())
     with pytest.raises(TraceError, match=r"has no run 'd' in column 'run'; it has a, b, c"):
         read_trace(path, run="d")
     with pytest.raises(TraceError, match="no column that tells runs apart; name it with run_column="):

@@ -39,7 +39,7 @@ reaches the peak. Where you know the ratio of your own step times or prices, giv
 """
 
 PRICE: Mapping[str, float] = {"A100": 1.30, "H100": 3.00, "H200": 4.00}
-"""Dollars an hour on demand: the middle of the range of specialised clouds in May 2026.
+"""Dollars per hour on demand: the middle of the range of specialised clouds in May 2026.
 
 Source: https://www.mercatus-ai.com/blog/cloud-gpu-pricing (1.10 to 1.50, 2.50 to 3.50, 3.50 to 4.50). The same device
 costs up to four times as much elsewhere, and prices move: your own contract is the better number.
@@ -65,7 +65,7 @@ def device_factor(factor: float | str) -> tuple[float, str]:
     >>> device_factor("A100:H100")
     (0.3153, 'A100:H100 = 0.3153, the ratio of the peak dense 16-bit rates that their makers state')
     >>> device_factor("price:A100:H100")
-    (0.4333, 'A100:H100 = 0.4333, the ratio of prices an hour on specialised clouds in May 2026')
+    (0.4333, 'A100:H100 = 0.4333, the ratio of prices per hour on specialised clouds in May 2026')
     """
     if not isinstance(factor, str):
         return float(factor), f"{factor:g}, as given"
@@ -82,7 +82,7 @@ def _ratio(text: str) -> tuple[float, str]:
     names = [name.strip().upper() for name in text.split(":")]
     table, what = PEAK, "the peak dense 16-bit rates that their makers state"
     if names[0] == "PRICE":
-        names, table, what = names[1:], PRICE, "prices an hour on specialised clouds in May 2026"
+        names, table, what = names[1:], PRICE, "prices per hour on specialised clouds in May 2026"
     if len(names) != 2 or any(name not in table for name in names):
         raise TraceError(
             f"device_factor={text!r} is neither a number, nor FROM:TO of known devices ({', '.join(PEAK)}), nor "

@@ -80,8 +80,8 @@ def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
     for note in trace.notes:
         if "__MIN" in note and "differ" in note:
             yield Finding("decide", note, "export the history of the run, or read its .wandb file")
-        elif "cut short" in note or "no objects" in note:
-            yield Finding("warn", note, "copy the file again; the last line of a run that goes on may be half written")
+        elif "cut short" in note or "not objects" in note:
+            yield Finding("warn", note, "copy the file again; the last line of a running log may be half written")
 
 
 def _evenly_spaced(trace: Trace) -> bool:
@@ -139,5 +139,5 @@ def identical_inputs(receipts: Sequence[tuple[str, Mapping[str, Any]]]) -> Itera
         key = ("+".join(digest for digest, _ in files), str(receipt.get("run")), str(receipt.get("domain")))
         if key in first_runs and first_runs[key] != run:
             what = f"its input is the same, byte for byte, as that of {first_runs[key]}"
-            yield run, Finding("decide", what, "leave one of them out: one run must not count as two seeds")
+            yield run, Finding("decide", what, "leave one of them out: one run must not count as two training runs")
         first_runs.setdefault(key, run)

@@ -82,10 +82,12 @@ def check_header(lines: list[Line], name: str) -> dict[str, Any]:
         raise TraceError(f'{name}, line {lines[0].number}: no {{"kind": "header"}} there; not a trace of this package')
     again = next((line.number for line in lines[1:] if line.row.get("kind") == "header"), None)
     if again is not None:
-        raise TraceError(f"{name}, line {again}: a second header; two traces stand in one file, split it there")
+        raise TraceError(f"{name}, line {again}: a second header; two traces are in one file; split it there")
     version = header.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise TraceError(f"{name} has schema_version {version!r}, this one reads up to {SCHEMA_VERSION}; upgrade")
+        raise TraceError(
+            f"{name} has schema_version {version!r}, and this version of rlscaling reads up to {SCHEMA_VERSION}; upgrade it"
+        )
     return header
 
 

@@ -109,7 +109,7 @@ def _check_order(C: FloatArray, place: Callable[[int], str], places: str) -> Non
         first, second = np.flatnonzero(C == twice)[:2]
         total = f" (duplicate compute at {int((counts > 1).sum())} values)" if (counts > 1).sum() > 1 else ""
         raise TraceError(
-            f"compute {twice:g} is a duplicate: it stands at {place(int(first))} and at "
+            f"compute {twice:g} is a duplicate: it is at {place(int(first))} and at "
             f"{place(int(second))}{total}; average them or keep one"
         )
 

@@ -89,9 +89,7 @@ def _file_names(traces: Mapping[str, Trace]) -> dict[str, str]:
         stem = re.sub(r"[^\w .()+=@-]+", "_", name).strip(" .") or "run"
         other = runs.setdefault(stem.lower(), name)
         if other != name:
-            raise TraceError(
-                f"the runs {other!r} and {name!r} would both be written to {stem}.jsonl; rename one"
-            )
+            raise TraceError(f"the runs {other!r} and {name!r} would both be written to {stem}.jsonl; rename one")
         files[name] = f"{stem}.jsonl"
     # a folder with a trace.jsonl is read as that one run
     if len(files) > 1 and "trace" in runs:

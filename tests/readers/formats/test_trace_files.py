@@ -1,4 +1,4 @@
-"""Our own trace files, JSON lines and Parquet of others."""
+"""Trace files of this package, and JSON lines and Parquet files of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From logs to traces: scales, and scores that are no numbers."""
+"""From logs to traces: scales, and scores that are not numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that do not say their step, and time that no step accounts for."""
+"""Rows without a step, and time that no step accounts for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlscaling.errors import TraceError
 
 
 def test_rows_that_say_only_their_time_have_no_step(tmp_path):
-    """The time was given out as the step, and 1.7 thousand million steps were said to be missing."""
+    """The time was taken as the step, and 1.7 thousand million steps were reported missing."""
     rows = [{"_timestamp": 1.7e9 + 36 * i, "timing_s/step": 36.0} for i in range(1, 11)]
     rows += [{"_timestamp": 1.7e9 + 36 * i + 1, "val-core/m/acc/mean@4": i / 100} for i in (5, 10)]
     path = flat(tmp_path, sorted(rows, key=lambda row: row["_timestamp"]))
@@ -53,5 +53,5 @@ def test_time_that_no_step_accounts_for_is_said(tmp_path, away):
     clock = np.cumsum([row.get("timing_s/step", 0.0) + row.get("timing_s/testing", 0.0) for row in rows])
     clock[20:] += away
     run = log_files.wandb_file(tmp_path, [{**row, "_timestamp": at} for row, at in zip(rows, clock, strict=True)])
-    said = [note for note in read_trace(run).notes if "passed by the clock" in note]
-    assert len(said) == (away > 3600)
+    notes = [note for note in read_trace(run).notes if "passed by the clock" in note]
+    assert len(notes) == (away > 3600)

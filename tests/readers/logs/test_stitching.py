@@ -1,4 +1,4 @@
-"""Pieces of a run in several logs, joined in order or refused."""
+"""Pieces of a run in several logs, joined in order, or not at all."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def parsed_lines(data: bytes) -> ArrowColumns:
         raise ValueError("blank lines")
     arrays = {name: table[name] for name in table.column_names}
     if any(pt.is_nested(array.type) or pt.is_temporal(array.type) for array in arrays.values()):
-        raise ValueError("cells that are no numbers or text")
+        raise ValueError("cells that are neither numbers nor text")
     columns = ArrowColumns(arrays, table.num_rows)
     columns.settle()
     return columns

@@ -94,7 +94,9 @@ def _from_folder(run: Path, store: Path) -> Log:
             continue
         size += file.stat().st_size
         if size > MAX_METRIC_BYTES:
-            raise TraceError(f"the metrics of {run.name} are larger than {MAX_METRIC_BYTES:,} bytes; read runs singly")
+            raise TraceError(
+                f"the metrics of {run.name} are larger than {MAX_METRIC_BYTES:,} bytes; read the runs one by one"
+            )
         files.append(file)
         key = file.relative_to(run / "metrics").as_posix()
         for line in file.read_text("utf-8", "replace").splitlines():

@@ -73,7 +73,7 @@ def _scalars(file: Path, notes: list[str]) -> Iterator[tuple[int, float, str, fl
         except (WireError, struct.error):
             damaged += 1
     if damaged:
-        notes.append(f"{damaged} records of {file.name} are no events and were left out.")
+        notes.append(f"{damaged} records of {file.name} are not events and were left out.")
 
 
 def _records(file: Path, notes: list[str]) -> Iterator[bytes]:
@@ -86,7 +86,7 @@ def _records(file: Path, notes: list[str]) -> Iterator[bytes]:
         end = at + 12 + size + 4
         if end > len(data) or not _length_holds(data, at):
             notes.append(
-                f"{file.name} breaks off or is damaged at byte {at:,}: {len(data) - at:,} bytes were left out."
+                f"{file.name} ends early or is damaged at byte {at:,}: {len(data) - at:,} bytes were left out."
             )
             break
         records.append(data[at + 12 : end - 4])

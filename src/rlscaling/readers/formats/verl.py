@@ -166,5 +166,5 @@ def _line_by_line(path: Path, data: bytes, notes: tuple[str, ...]) -> Log:
     if not builder.n_rows:
         raise TraceError(f"{path.name}: no line is an object with step and data; give a log of verl's file logger")
     if broken:
-        notes += (f"{broken} of the lines of {path.name} are no objects of step and data, and were left out.",)
+        notes += (f"{broken} of the lines of {path.name} are not objects of step and data and were left out.",)
     return builder.log(files=(path,), notes=notes)

@@ -46,7 +46,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
         else:
             builder.add(flatten(row))
     if broken:
-        notes += (f"{broken} of the lines of {path.name} are no objects, and were left out.",)
+        notes += (f"{broken} of the lines of {path.name} are not objects and were left out.",)
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no history; {' '.join(notes) or 'the run logged nothing'}")
     last, reached = header.get("last_step"), builder.log().column(STEP).max(initial=-1)
@@ -78,7 +78,7 @@ def fetch(address: str, folder: Path) -> Path:
     parts = [part for part in path.split("/") if part != "runs"]  # as in the address of the run's page
     if len(parts) not in (2, 3):
         raise TraceError(
-            f"{address} is no W&B run; write wandb://entity/project/run, or wandb://entity/project for all its runs"
+            f"{address} is not a W&B run; write wandb://entity/project/run, or wandb://entity/project for all its runs"
         )
     try:
         import wandb

@@ -47,7 +47,7 @@ def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the file: its history, name and configuration."""
     if not data.startswith(MAGIC):
-        raise TraceError(f"{path.name} is no W&B log (it does not begin with {MAGIC.decode()}); give another file")
+        raise TraceError(f"{path.name} is not a W&B log (it does not begin with {MAGIC.decode()}); give another file")
     builder, notes, config = LogBuilder(path.name, NAME), list[str](), dict[str, Any]()
     about = {"name": "", "id": "", "resumed": ""}
     damaged = 0
@@ -105,9 +105,9 @@ def _records(data: bytes, source: str, notes: list[str]) -> Iterator[bytes]:
             yield b"".join(parts)
             parts = []
     if lost:
-        notes.append(f"{lost} blocks of {source} are damaged (a checksum is wrong); what they held was left out.")
+        notes.append(f"{lost} blocks of {source} are damaged (a checksum is wrong); their content was left out.")
     if at < len(data) or parts:
-        notes.append(f"The end of {source} is missing, as in a run that goes on: the last record was left out.")
+        notes.append(f"The end of {source} is missing, as while a run continues: the last record was left out.")
 
 
 def _history(data: bytes) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def gpu_count(log: Log, framework: Framework, steps: StepColumns, options: ReadO
             )  # fmt: skip
         return np.full(log.n_rows, float(options.n_gpus))
     if len(counts):
-        receipt.assumed |= {"GPUs": common, "GPUs from": "tokens / (tokens a second and GPU x seconds), row by row"}
+        receipt.assumed |= {"GPUs": common, "GPUs from": "tokens / (tokens per second and GPU x seconds), row by row"}
         if counts.min() < counts.max():
             receipt.assumed["GPUs"] = f"{counts.min():g} to {counts.max():g}"
         return np.where(np.isfinite(recovered), recovered, common)
@@ -210,11 +210,11 @@ def seconds_of_rows(
             spent = spent * _window(steps)
     tested = np.where(np.isfinite(steps.testing), steps.testing, 0.0)
     inside = steps.testing_inside or steps.by_clock
-    where = "inside" if inside else "outside"
+    part = "part" if inside else "not part"
     if tested.any():
-        receipt.assumed["evaluation time"] = f"{options.eval_time}d; it stands {where} the time of a step"
+        receipt.assumed["evaluation time"] = f"{options.eval_time}d; it is {part} of the time of a step"
     else:
-        receipt.assumed["evaluation time"] = f"not logged; it is taken to stand {where} the time of a step"
+        receipt.assumed["evaluation time"] = f"not logged; taken to be {part} of the time of a step"
     if inside and options.eval_time == "exclude":
         spent = spent - tested
     elif not inside and options.eval_time == "include":
@@ -250,7 +250,7 @@ def _clock_seconds(steps: StepColumns, options: ReadOptions, piece: IntArray, re
     spent[rows[1:]] = np.where(paused | (np.diff(piece[rows]) > 0), 0.0, passed)
     receipt.assumed["time"] = f"wall clock between rows; pauses of more than {longest:g} s left out (gap= / --gap)"
     if paused.any():
-        receipt.assumed["pauses"] = f"{int(paused.sum())}, {passed[paused].sum() / HOUR:.3g} hours together"
+        receipt.assumed["pauses"] = f"{int(paused.sum())}, {passed[paused].sum() / HOUR:.3g} hours in total"
     return spent
 
 

@@ -137,7 +137,7 @@ TRL = Framework(
         ("loss", r"(train/)?loss"),
     ),
     caveats=(
-        "TRL's step_time leaves evaluations and checkpoints out; GPUs of a vLLM server are counted only if given.",
+        "TRL's step_time leaves out evaluations and checkpoints; GPUs of a vLLM server count only if n_gpus includes them.",
     ),
 )
 
@@ -224,7 +224,7 @@ AREAL = Framework(
     summed=r"timeperf/(?!eval)[^/]+",
     testing=(r"timeperf/eval",),
     gpus=((("cluster.n_nodes", "cluster.n_gpus_per_node"),),),
-    caveats=("AReaL logs no total time of a step: the phases under timeperf/ were added up.",),
+    caveats=("AReaL does not log the total time of a step: the phases under timeperf/ were added up.",),
 )
 
 PIPELINE_RL = Framework(
@@ -237,7 +237,7 @@ PIPELINE_RL = Framework(
     tokens=(r"stats/tokens",),
     columns=(("truncation_rate", r"actor/test_overlong_.*"),),
     caveats=(
-        "PipelineRL splits one training over three runs; actor/trainer_model_version counts samples, not updates.",
+        "PipelineRL splits one training into three runs; actor/trainer_model_version counts samples, not updates.",
     ),
 )
 
@@ -265,7 +265,7 @@ PRIME_RL = Framework(
     clock=True,
     gpus=((("deployment.num_train_gpus",), ("deployment.num_infer_gpus",)),),
     columns=(("truncation_rate", r"(.+/)?is_truncated/mean"), ("entropy", r"entropy/all/mean")),
-    caveats=("prime-rl's 'effective' scores and its printed lines leave failed rollouts out, 'all' counts them.",),
+    caveats=("prime-rl's 'effective' scores and its printed lines leave out failed rollouts; 'all' counts them.",),
 )
 
 TINKER = Framework(
@@ -280,7 +280,7 @@ TINKER = Framework(
     before_update=True,
     tokens=(r"env/all/total_ac_tokens",),
     columns=(("entropy", r"optim/entropy"), ("reward_mean", r"env/all/reward/total")),
-    caveats=("tinker evaluates before the update of the row's step, and its time/total holds evaluations.",),
+    caveats=("tinker evaluates before the update of the row's step, and its time/total includes evaluations.",),
 )
 
 TORCHTUNE = Framework(

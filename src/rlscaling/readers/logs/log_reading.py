@@ -201,7 +201,7 @@ class LogReading:
         lost = int(((amount > 0) & ~np.isfinite(self.steps.place)).sum())
         if lost:
             self.receipt.warn(
-                f"{lost} of the training rows of {self.log.source} without a step: what they took is in no "
+                f"{lost} training rows of {self.log.source} have no step: their compute is in no "
                 "evaluation's compute.", "log the step with every row",
             )  # fmt: skip
 
@@ -215,7 +215,7 @@ class LogReading:
             self.receipt.warn(
                 f"{passed / HOUR:,.1f} hours passed by the clock of {self.log.source}; its steps and evaluations "
                 f"account for {accounted / HOUR:,.1f}.",
-                "pauses need not be counted; steps that a resumed run did again and its logger dropped, as W&B does, "
+                "pauses need not be counted; steps that a resumed run repeated and its logger dropped, as W&B does, "
                 "are missing from the executed hours",
             )  # fmt: skip
 
@@ -234,7 +234,7 @@ class LogReading:
         missing = int(logged[-1] - logged[0] + 1) - len(logged)
         if stride > 1:
             self.receipt.warn(
-                f"Training rows stand at every {stride:g} steps only; the time of the steps between is not in the log.",
+                f"There is a training row only every {stride:g} steps; the time of the steps between is not in the log.",
                 "log the time of every step, or count steps: compute_from='steps' / --compute-from steps",
             )
         elif missing > 0:

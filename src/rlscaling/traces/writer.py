@@ -179,11 +179,11 @@ def _append_once(path: Path, raws: list[bytes]) -> None:
     """Append the lines that the file does not hold yet."""
     fd = _open_locked(path, create=True)
     try:
-        there = Counter(line.raw for line in _recover(fd, path)[0])
+        present = Counter(line.raw for line in _recover(fd, path)[0])
         missing = []
         for raw in raws:
-            if there[raw]:
-                there[raw] -= 1
+            if present[raw]:
+                present[raw] -= 1
             else:
                 missing.append(raw)
         _write_all(fd, b"".join(missing))

@@ -109,7 +109,7 @@ def add_options(
     An option that is not given stays None in the namespace, so that the public function's own default holds; with
     ``defaults=True`` it has the default of its field.
     """
-    fields = {field.name: field for field in dataclasses.fields(options_class)}
+    fields = {field.name: field for field in dataclasses.fields(options_class) if "option" in field.metadata}
     for name in fields if names is None else names:
         field, info = fields[name], info_of(options_class, name)
         flags: Sequence[str] = (info.flag or f"--{name.replace('_', '-')}").split()

@@ -79,7 +79,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     [
         (["scaler.jsonl"], "did you mean 'scalerl.jsonl'?"),
         (["none/*.csv"], "no file matches 'none/*.csv'; check the pattern"),
-        (["."], "is a folder without trace.jsonl"),
+        (["void"], "is a folder without a trace or a log"),
         (["empty.csv"], "empty.csv is empty"),
         (["text.csv"], "row 2, column 'pass_rate': 'high' is not a number"),
         (["percent.csv"], "--scale percent"),
@@ -90,6 +90,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     ],
 )
 def test_refused_data(run: Any, paths: list[str], message: str) -> None:
+    Path("void").mkdir()
     Path("empty.csv").write_text("")
     Path("text.csv").write_text("compute,pass_rate\n1,high\n")
     Path("percent.csv").write_text("compute,pass_rate\n" + "\n".join(f"{1000 * i},{30 + i}" for i in range(20)))

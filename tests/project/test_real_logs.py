@@ -58,7 +58,7 @@ def test_tensorboard(tmp_path):
     """
     write("tensorboard", tmp_path, body)
     check(read_trace(tmp_path / "tb"), rtol=1e-6)
-    many = read_trace(tmp_path / "tb", metric="many", scale="reward", compute="steps")
+    many = read_trace(tmp_path / "tb", metric="many", scale="reward", compute_from="steps")
     assert len(many) == 25_000
 
 
@@ -149,7 +149,7 @@ def test_transformers_trainer_state(tmp_path):
 
 
 def test_wandb_has_what_a_run_on_its_servers_is_read_with():
-    """The names that `readers/wandb_history.py` calls, in the installed package: no server can be asked here."""
+    """The names that `readers/formats/wandb_cloud.py` calls, in the installed package: there is no server here."""
     pytest.importorskip("wandb")
     from wandb.apis.public import Api, Run
 

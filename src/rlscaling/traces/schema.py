@@ -1,11 +1,11 @@
-"""What a trace may hold: its columns, its units, and the one door every series of numbers comes through."""
+"""Columns, units and scales of a trace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 SCHEMA_VERSION = 1
-COMPUTE_UNITS = ("gpu-hours", "device-hours", "tokens", "flops", "rollouts", "steps", "wall-hours")
+COMPUTE_UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts", "steps")
 SCALES = ("fraction", "percent", "pm1", "reward")
 
 COLUMNS: Mapping[str, tuple[str, str]] = {

@@ -1,14 +1,34 @@
-"""Files of one JSON object a line, whose last line a kill may have cut short."""
+"""JSON lines, and numbers as loggers write them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+HEAD = 4096
+"""Bytes by which the format of a file in a folder is recognised."""
+
+
+def files_that_match(
+    folder: Path, names: Sequence[str], suffix: str, matches: Callable[[Path, bytes], bool]
+) -> list[Path]:
+    """Return those files of a folder that have this ending and whose first bytes match."""
+    paths = [folder / name for name in names if name.endswith(suffix)]
+    return [path for path in paths if matches(path, _head(path))]
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(HEAD)
+    except OSError:
+        return b""
 
 
 def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the lines without a last one that a kill cut short, and a note on it."""
+    """Return the lines without a last one that was cut short, and a note on it."""
     end = data.rfind(b"\n") + 1
     tail = data[end:]
     if not tail or tail.isspace() or parsed(tail) is not None:
@@ -26,12 +46,12 @@ def parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def cut_short(source: str, n_bytes: int) -> str:
-    """Return what to say of a last line that a kill cut short."""
+    """Return the note on a last line that was cut short, as by a kill."""
     return f"The last line of {source} was cut short ({n_bytes} bytes) and was left out."
 
 
 def as_number(value: Any) -> float | None:
-    """Return the number that a cell holds, also one written as text; None for anything else."""
+    """Return the number in a cell, also if it is written as text; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):

@@ -1,9 +1,10 @@
-"""``trainer_state.json`` of transformers and TRL: the log of a run, as every checkpoint keeps it."""
+"""``trainer_state.json`` of transformers and TRL: the log of a run, kept with every checkpoint."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlscaling.errors import TraceError
@@ -17,6 +18,17 @@ SET = re.compile(r"eval_(.+)_(?:loss|runtime)")
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the file is the state of a Trainer."""
     return path.suffix == ".json" and b'"log_history"' in data
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the newest state in a folder or in its checkpoints."""
+    state = newest(folder)
+    return [] if state is None else [state]
+
+
+def is_in(folder: Path) -> bool:
+    """Return whether a folder, or a checkpoint in it, holds a state."""
+    return newest(folder) is not None
 
 
 def newest(folder: Path) -> Path | None:
@@ -52,9 +64,9 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
 
 
 def evaluation_set(row: dict[str, object]) -> str | None:
-    """Return which of several evaluation sets a row is of.
+    """Return which of several evaluation sets a row belongs to.
 
-    With several, TRL gives all of them the same keys of rewards; only loss and runtime carry the set's name.
+    With several sets, TRL gives their rewards the same keys; only loss and runtime have the name of the set.
     """
     named = {match[1] for key in row if (match := SET.fullmatch(str(key)))}
     return next(iter(named)) if len(named) == 1 else None

@@ -69,8 +69,10 @@ def check_loss(loss: str, sequence: Tensor | None) -> None:
     """Check the name of a loss and that it has the sequences it needs."""
     if loss not in LOSSES:
         raise TrainError(f"loss={loss!r} is unknown; choose one of {', '.join(LOSSES)}")
-    if loss == "gspo" and sequence is None:
-        raise TrainError("loss='gspo' without sequence: its ratio is that of a whole completion; pass one id per token")
+    if LOSSES[loss].per_sequence and sequence is None:
+        raise TrainError(
+            f"loss={loss!r} without sequence: its ratio is that of a whole completion; pass one id per token"
+        )
 
 
 def check_head_dtype(head_dtype: str) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from rlscaling.trainer.algorithm.losses import Clip, LossStats
+from rlscaling.trainer.algorithm.losses import Clip, Loss, LossStats
 
 
 class HeadResult(NamedTuple):
@@ -68,7 +68,7 @@ class Backend(Protocol):
         advantage: Tensor,
         weight: Tensor,
         sequence: Tensor | None,
-        loss: str,
+        loss: Loss,
         clip: Clip,
     ) -> LossTerms:
         """Return the weighted sum of token losses, its gradient and statistics."""

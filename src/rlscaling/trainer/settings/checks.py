@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlscaling.trainer.algorithm.losses import LOSSES, Clip
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.settings.hf_config import read_architecture
 from rlscaling.trainer.settings.task_constants import (
@@ -164,19 +165,7 @@ def _check_batch(config: TrainConfig) -> None:
         )
     if config.schedule == "ppo-off-policy" and config.k < 1:
         raise TrainError("k=0 with schedule='ppo-off-policy' is no update at all; k=1 is on-policy")
-    if config.loss == "cispo" and config.clip_high < 1:
-        raise TrainError(
-            f"clip_high={config.clip_high} with loss='cispo' caps the ratio itself below 1; take 4, 5 or 8"
-        )
-    if config.loss == "grpo" and config.clip_high != config.clip_low:
-        raise TrainError(
-            f"clip_low={config.clip_low} and clip_high={config.clip_high} with loss='grpo', which has one clip for "
-            "both sides; give both the same value, such as 0.2, or take loss='dapo'"
-        )
-    if config.loss in ("dapo", "grpo", "gspo") and config.clip_low >= 1:
-        raise TrainError(
-            f"clip_low={config.clip_low} with loss={config.loss!r} is a distance from 1; take 0.2 (gspo: 3e-3)"
-        )
+    LOSSES[config.loss].check_clip(Clip(config.clip_low, config.clip_high))
 
 
 def _check_room(config: TrainConfig) -> None:

@@ -77,9 +77,9 @@ def compare(
     settings.write_text(json.dumps(given))
     config = make_config(**given)
     torch.set_num_threads(1)
-    run = RunState(config)
-    supervised_warmup(run.model, run.task, config)
-    torch.save(run.model.state_dict(), start)
+    run = RunState.new(config)
+    supervised_warmup(run.learner.model, run.learner.task, config)
+    torch.save(run.learner.model.state_dict(), start)
     speeds: dict[str, list[float]] = {"ours": [], "trl": []}
     about: dict[str, Any] = {}
     for round_ in range(ROUNDS):
@@ -95,14 +95,14 @@ def compare(
         f"{rates['ours']:.3f} and {rates['trl']:.3f} from {rates['start']:.3f}"
     )
     ratio = statistics.median(a / b for a, b in zip(speeds["ours"], speeds["trl"], strict=True))
-    parameters = sum(weight.numel() for weight in run.model.parameters())
+    parameters = sum(weight.numel() for weight in run.learner.model.parameters())
     more = {"speeds": speeds, "pass_rate": rates, "parameters": parameters, "trl": about["trl"]}
     return Check(name, ratio, target, at_least=True, note=note), more
 
 
 def _pass_rate(run: RunState, weights: Path) -> float:
-    run.model.load_state_dict(torch.load(weights))
-    (result,) = evaluate(run.model, run.task, run.heldout, run.config, seed=1)
+    run.learner.model.load_state_dict(torch.load(weights))
+    (result,) = evaluate(run.learner.model, run.learner.task, run.heldout, run.learner.config, seed=1)
     return result.pass_rate
 
 

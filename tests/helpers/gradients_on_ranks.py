@@ -91,12 +91,13 @@ def gradients(run: Learner, groups: list[Group]) -> tuple[dict[str, Any], torch.
 
 
 def compare(config: TrainConfig, change: Callable[[list[Group]], list[Group]]) -> tuple[float, float, float]:
-    alone = RunState(config)
+    state = RunState.new(config)
+    alone = state.learner
     together = Learner(config, ShardedDataParallel(dist.group.WORLD, "cpu"))
     for run in (alone, together):
         run.folder = RunFolder(None, {})
     supervised_warmup(alone.model, alone.task, config)
-    groups = change(alone.cluster.next_batch(alone.model))
+    groups = change(state.cluster.next_batch(alone.model))
     start = copy.deepcopy(alone.model.state_dict())
     for name, value in together.model.state_dict().items():
         assert isinstance(value, DTensor)

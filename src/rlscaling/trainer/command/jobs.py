@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlscaling.trainer.command.arguments import PAPER_EVAL, given_fields
+from rlscaling.trainer.command.arguments import PAPER_EVAL, field_values
 from rlscaling.trainer.command.progress import Progress
 from rlscaling.trainer.distributed.layout import place_of
 from rlscaling.trainer.errors import TrainError
@@ -59,7 +59,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[TrainingJob]:
         raise TrainError(f"--seeds {arguments.seeds!r} is not a list of whole numbers, such as 0,1,2") from None
     if len(set(seeds)) < len(seeds):
         raise TrainError(f"--seeds {arguments.seeds} names a seed twice; that would be the same run")
-    fields = (PAPER_EVAL if arguments.paper_eval else {}) | given_fields(arguments)
+    fields = (PAPER_EVAL if arguments.paper_eval else {}) | field_values(arguments)
     configs = [make_config(arguments.recipe, seed=seed, **fields) for seed in seeds]
     out: Path = arguments.out
     model: Path | None = arguments.save_model
@@ -87,8 +87,7 @@ def run_jobs(jobs: Sequence[TrainingJob], *, resume: bool) -> Iterator[FinishedJ
             "take torchrun -m rlscaling.trainer"
         )
     from rlscaling.trainer import train
-    from rlscaling.trainer.training.checkpoint import check_free
-    from rlscaling.trainer.training.run_state import check_save
+    from rlscaling.trainer.training.checkpoint import check_free, check_save
 
     for job in jobs:
         check_save(job.config, job.save_model, job.folder)

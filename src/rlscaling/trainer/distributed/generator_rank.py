@@ -8,10 +8,10 @@ from rlscaling.trainer.distributed.accounting import RankClock
 from rlscaling.trainer.distributed.control_channel import ControlClient, Message
 from rlscaling.trainer.distributed.process_groups import ProcessGroups, exchange_weights
 from rlscaling.trainer.generation.evaluate import MISMATCH_ROLLOUTS, heldout_rollouts, mismatch
+from rlscaling.trainer.generation.generator import Generator
 from rlscaling.trainer.generation.rollout import Rollout, pack_rollouts
 from rlscaling.trainer.model.build import build_model
 from rlscaling.trainer.tasks.make import make_task
-from rlscaling.trainer.training.run_state import make_generator
 
 if TYPE_CHECKING:
     from rlscaling.trainer.settings.config import TrainConfig
@@ -46,7 +46,7 @@ class GeneratorRank:
         self.heldout = self.task.heldout_prompts(config.eval_prompts)
         self.model = build_model(config, self.task).requires_grad_(False)
         slots = rows_at_once(config.prompts_per_step, config.generations, world.layout.generators)
-        self.generator = make_generator(config, self.task, slots)
+        self.generator = Generator.for_training(config, self.task, slots)
         self.clock = RankClock()
         self.version = 0
         self._ended: dict[int, list[Rollout]] = {}

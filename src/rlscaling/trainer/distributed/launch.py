@@ -18,8 +18,8 @@ from rlscaling.trainer.distributed.process_groups import ProcessGroups, connect,
 from rlscaling.trainer.distributed.shutdown import ShutdownRequestedError, ended_by_a_signal, report_in_peace
 from rlscaling.trainer.distributed.trainer_rank import DistributedResult, FollowerRank, LeadRank
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.training.checkpoint import check_free
-from rlscaling.trainer.training.run_state import check_device, check_save, cpu_threads
+from rlscaling.trainer.training.checkpoint import check_free, check_save
+from rlscaling.trainer.training.learner import check_device, cpu_threads
 
 if TYPE_CHECKING:
     from rlscaling.trainer.settings.config import TrainConfig

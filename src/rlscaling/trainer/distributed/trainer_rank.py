@@ -18,12 +18,11 @@ from rlscaling.trainer.generation.evaluate import evaluation_seed, summarize
 from rlscaling.trainer.generation.rollout import Group, pack_rollouts, unpack_rollouts
 from rlscaling.trainer.generation.schedule import Schedule
 from rlscaling.trainer.model.hf_weights import save_model
+from rlscaling.trainer.tasks.curriculum import Curriculum
 from rlscaling.trainer.training.checkpoint import RANKS, RunFolder
 from rlscaling.trainer.training.learner import Learner, Row
 from rlscaling.trainer.training.loop import TrainResult
-from rlscaling.trainer.training.run_state import header_of, make_curriculum
 from rlscaling.trainer.training.update import update
-from rlscaling.trainer.training.warmup import supervised_warmup
 
 if TYPE_CHECKING:
     from rlscaling.trainer.generation.rollout import Rollout
@@ -74,8 +73,7 @@ class TrainerRank(Learner):
         """Take the weights to start from: those of a checkpoint, or fresh ones after the supervised warm-up."""
         self.step = step
         if shards is None:
-            supervised_warmup(self.model, self.task, self.config)
-            self.optimizer.adopt()
+            self.warm_up()
         else:
             assert self.out is not None
             load_shards(self.out / shards, self.model, self.optimizer, steps=optimizer_steps, group=self.group)
@@ -136,10 +134,9 @@ class LeadRank(TrainerRank):
     ) -> None:
         super().__init__(config, world, out)
         self.hub, self.on_row, self.save_to = hub, on_row, save_to
-        self.curriculum = make_curriculum(config, self.task)
+        self.curriculum = Curriculum.of(config, self.task.n_train)
         self.heldout = self.task.heldout_prompts(config.eval_prompts)
-        schedule = Schedule(config.schedule, config.k, config.prompts_per_step)
-        self.dispatcher = Dispatcher(schedule, world.layout.generator_ranks)
+        self.dispatcher = Dispatcher(Schedule.of(config), world.layout.generator_ranks)
         self._evaluations: dict[int, Message] = {}
         self._census = self._first = WeightSyncReport(RankSeconds(), 0)
         self._row_before = (0.0, 0)  # seconds and tokens at the row before
@@ -149,7 +146,7 @@ class LeadRank(TrainerRank):
         """Train from the first step, or the checkpoint, to the last."""
         layout, config = self.world.layout, self.config
         roles = {"generators": layout.generators, "trainers": layout.trainers, "modelled": False}
-        with RunFolder(self.out, header_of(self, roles), resume=resume, writer=RANKS) as self.folder:
+        with RunFolder(self.out, self.header(roles), resume=resume, writer=RANKS) as self.folder:
             self._begin()
             began = self._cost()
             while self.step < config.steps:
@@ -165,7 +162,7 @@ class LeadRank(TrainerRank):
                     self._evaluate()
                 self._save_if_due()
             stopped = self.dispatcher.exhausted if self.step < config.steps else ""
-            if stopped and not any(row["kind"] == "eval" and row["step"] == self.step for row in self.folder.rows):
+            if stopped and not self.folder.has_evaluation(self.step):
                 self._evaluate()
             self._save_model()
             self.hub.end()

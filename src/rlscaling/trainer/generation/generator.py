@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,6 +25,9 @@ from rlscaling.trainer.generation.slots import Slots, SlotState, compaction
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model.decoder import Decoder
 from rlscaling.trainer.tasks.task import Prompt, Task
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.settings.config import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +86,13 @@ class Generator:
         self.n_sampled = self.n_prefilled = 0
         self._stop_ids = torch.tensor(task.stop_ids)
         self._clear()
+
+    @classmethod
+    def for_training(cls, config: TrainConfig, task: Task, slots: int) -> Generator:
+        """Return what samples the training completions of a run, at most ``slots`` of them at a time."""
+        window = config.interrupt_window if config.length_control == "interruption" else None
+        sampling = Sampling(rng.key_of(config.seed), config.generations, config.temperature, window)
+        return cls(task, sampling, slots=slots)
 
     def _clear(self) -> None:
         self._prompts: dict[int, Prompt] = {}  # of groups in flight

@@ -17,6 +17,7 @@ from rlscaling.trainer.tasks.curriculum import PoolExhaustedError
 
 if TYPE_CHECKING:
     from rlscaling.trainer.model.decoder import Decoder
+    from rlscaling.trainer.settings.config import TrainConfig
     from rlscaling.trainer.tasks.curriculum import Curriculum
     from rlscaling.trainer.tasks.task import Prompt
 
@@ -48,6 +49,11 @@ class Schedule:
     k: int
     prompts: int
 
+    @classmethod
+    def of(cls, config: TrainConfig) -> Schedule:
+        """Return the schedule of a run."""
+        return cls(config.schedule, config.k, config.prompts_per_step)
+
     def start_limit(self, updates: int) -> int:
         """Return the number that a group must stay below to be started.
 
@@ -78,6 +84,17 @@ class Costs:
     decode_base: float  # a decode call, whatever it holds
     decode_row: float  # and for each row that a generator advances by one token
     update_token: float  # an update, for each sampled token of its batch
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Costs:
+        """Return the cost model of a run."""
+        return cls(
+            config.clock_generators,
+            config.clock_trainers,
+            decode_base=config.clock_decode_base,
+            decode_row=config.clock_decode_row,
+            update_token=config.clock_update_token,
+        )
 
     def decode(self, rows: int) -> float:
         """Return the duration of a decode call; the rows are spread over the generators."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlscaling.option_fields import OptionInfo, info_of
 from rlscaling.trainer.algorithm.losses import LOSSES, Clip
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.settings.hf_config import read_architecture
@@ -32,62 +34,39 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
-_POSITIVE = [
-    "threads",
-    "n_digits",
-    "d_model",
-    "n_layers",
-    "n_heads",
-    "n_kv_heads",
-    "d_ff",
-    "top_k_experts",
-    "rope_theta",
-    "prompts_per_step",
-    "generations",
-    "temperature",
-    "lr",
-    "adam_eps",
-    "warmup_batch",
-    "warmup_lr",
-    "eval_every",
-    "eval_prompts",
-    "eval_samples",
-    "held_out_share",
-    "prompt_tokens",
-    "solution_tokens",
-    "check_timeout",
-    "clock_generators",
-    "clock_trainers",
-]
-_FRACTIONS = ("held_out_share", "hidden_share", "npr_threshold", "adam_beta1", "adam_beta2")
-
-
 def check_fields(config: TrainConfig) -> None:
-    """Check each field by itself: its type, its choices, its sign."""
+    """Check each field by itself: its type, its choices, its limits, as the field states them."""
     for field in dataclasses.fields(config):
-        _check_field(field.name, field, getattr(config, field.name))
+        value, default = getattr(config, field.name), field.default
+        _check_type(field.name, value, default)
+        info = info_of(type(config), field.name)
+        if info.choices and value not in info.choices:
+            raise TrainError(
+                f"{field.name}={value!r} is unknown{nearest(value, info.choices)}; choose one of "
+                f"{', '.join(info.choices)}"
+            )
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            _check_limits(field.name, value, default, info)
 
 
-def _check_field(name: str, field: dataclasses.Field[Any], value: Any) -> None:
-    """Check one field by itself: its type, its choices, its sign."""
-    wanted: Any = type(field.default)
-    given = type(value)
+def _check_type(name: str, value: Any, default: Any) -> None:
+    wanted = type(default)
     if wanted is tuple:
         if not isinstance(value, tuple) or len(value) != 2 or any(type(v) is not int or v < 0 for v in value):
             raise TrainError(f"{name}={value!r} is not a window; pass two lengths, such as (28, 36)")
-        return
-    if given is not wanted and not (wanted is float and given is int):
-        raise TrainError(f"{name}={value!r} is not of type {wanted.__name__}; its default is {field.default!r}")
-    choices = field.metadata["choices"]
-    if choices and value not in choices:
-        raise TrainError(f"{name}={value!r} is unknown{nearest(value, choices)}; choose one of {', '.join(choices)}")
-    if wanted in (int, float):
-        if not -float("inf") < value < float("inf") or value < 0:
-            raise TrainError(f"{name}={value!r} is not a finite number from 0 up; its default is {field.default!r}")
-        if name in _POSITIVE and value == 0:
-            raise TrainError(f"{name}=0 leaves nothing to do; its default is {field.default!r}")
-        if name in _FRACTIONS and value > 1:
-            raise TrainError(f"{name}={value!r} is above 1; it is a fraction, and its default is {field.default!r}")
+    elif type(value) is not wanted and not (wanted is float and type(value) is int):
+        raise TrainError(f"{name}={value!r} is not of type {wanted.__name__}; its default is {default!r}")
+
+
+def _check_limits(name: str, value: float, default: Any, info: OptionInfo) -> None:
+    lowest = info.least if info.above is None else info.above
+    assert lowest is not None, f"{name} has no lower limit"
+    if not lowest <= value < math.inf:
+        raise TrainError(f"{name}={value!r} is not a finite number from {lowest:g} up; its default is {default!r}")
+    if value == info.above:
+        raise TrainError(f"{name}={value:g} leaves nothing to do; its default is {default!r}")
+    if info.most is not None and value > info.most:
+        raise TrainError(f"{name}={value!r} is above {info.most:g}; it is a fraction, and its default is {default!r}")
 
 
 def check_task(config: TrainConfig) -> None:

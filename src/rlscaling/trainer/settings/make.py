@@ -21,7 +21,7 @@ from rlscaling.trainer.settings.checks import (
     nearest,
     with_pretrained,
 )
-from rlscaling.trainer.settings.config import _FIELDS, TrainConfig
+from rlscaling.trainer.settings.config import FIELDS, TrainConfig
 from rlscaling.trainer.settings.recipes import DEFAULT_SOURCES, RECIPES
 from rlscaling.trainer.settings.task_constants import PHRASE_LENGTH, SOLUTION_EXTRA, TEXT_TASK, answer_length
 
@@ -80,12 +80,12 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     """
     check_recipe(recipe)
     for name in overrides:
-        if name not in _FIELDS or name == "recipe":
+        if name not in FIELDS or name == "recipe":
             raise TrainError(
-                f"there is no field {name!r}{nearest(name, _FIELDS)}; `python -m rlscaling.trainer --help` lists them"
+                f"there is no field {name!r}{nearest(name, FIELDS)}; `python -m rlscaling.trainer --help` lists them"
             )
     overrides = with_pretrained(overrides)
-    task = str(overrides.get("task", _FIELDS["task"].default))
+    task = str(overrides.get("task", FIELDS["task"].default))
     thinks = bool(overrides.get("thinking_budget")) and task != TEXT_TASK
     defaults = _TASK_DEFAULTS.get(task + ", thinking" * thinks, {})
     fields = {**RECIPES[recipe].fields, **defaults, **overrides}
@@ -120,8 +120,8 @@ def from_dict(fields: Mapping[str, Any]) -> TrainConfig:
         For fields that this version does not know, and for settings that cannot run.
     """
     for name in fields:
-        if name not in _FIELDS:
-            raise TrainError(f"there is no field {name!r}{nearest(name, _FIELDS)}; written by another version?")
+        if name not in FIELDS:
+            raise TrainError(f"there is no field {name!r}{nearest(name, FIELDS)}; written by another version?")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return _checked(TrainConfig(**values))
 
@@ -156,7 +156,7 @@ def recipe_table(recipes: Iterable[str] = RECIPES, *, every: bool = False) -> li
     rows = []
     for name in recipes:
         recipe = RECIPES[name]
-        for field in _FIELDS.values():
+        for field in FIELDS.values():
             source = recipe.source.get(field.name) or DEFAULT_SOURCES.get(field.name)
             if field.name != "recipe" and (source or every):
                 value = recipe.fields.get(field.name, field.default)

@@ -20,6 +20,8 @@ from rlscaling.files import replace_file
 from rlscaling.traces.jsonl import read_jsonl
 from rlscaling.traces.writer import TraceWriter, rewind
 from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.model.hf_weights import check_target
+from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.settings.make import FREE, PATHS
 
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
@@ -43,6 +45,19 @@ def check_free(folder: Path) -> None:
             f"{folder} holds a run already and was left as it is; pass --resume (resume=True) to go on with it, or "
             "choose another folder"
         )
+
+
+def check_save(config: TrainConfig, folder: str | Path | None, out: str | Path | None = None) -> None:
+    """Refuse to save a model that has no published layout, or where it cannot go, before any compute is spent."""
+    if folder is None:
+        return
+    if not config.model_path:
+        raise TrainError(
+            f"save_model={str(folder)!r} without model_path: only a pretrained model has a layout to save in"
+        )
+    if out is not None and Path(folder).resolve() == Path(out).resolve():
+        raise TrainError(f"save_model={str(folder)!r} is the folder of the run itself; choose another")
+    check_target(folder)
 
 
 def _check_folder(folder: Path) -> None:
@@ -105,6 +120,10 @@ class RunFolder:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the trace, those of earlier processes included."""
         return self._rows if self.trace is None else read_jsonl(self.trace)[1]
+
+    def has_evaluation(self, step: int) -> bool:
+        """Whether the trace has an evaluation at a step."""
+        return any(row["kind"] == "eval" and row["step"] == step for row in self.rows)
 
     @property
     def trace(self) -> Path | None:

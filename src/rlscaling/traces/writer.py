@@ -31,7 +31,8 @@ class TraceWriter:
     path
         The file, in a folder that exists.
     header
-        What is known about the run: ``run_id``, ``recipe``, ``seed``, ``compute_unit``, ``config_hash`` ...
+        What is known about the run: ``run_id``, ``recipe``, ``change`` (what a leave-one-out recipe undoes in the
+        reference, in a few words), ``seed``, ``compute_unit``, ``config_hash`` ...
     append
         Go on with a file that is there. A torn last line is moved to ``<path>.torn``.
 

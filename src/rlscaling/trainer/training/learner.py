@@ -16,6 +16,7 @@ from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model.build import build_model
 from rlscaling.trainer.model.hf_weights import fingerprint
 from rlscaling.trainer.settings.make import config_hash, to_dict
+from rlscaling.trainer.settings.recipes import RECIPES
 from rlscaling.trainer.tasks.make import make_task
 from rlscaling.trainer.training.data_parallel import DataParallel, SingleProcess
 from rlscaling.trainer.training.meter import FlopModel, Meter
@@ -120,6 +121,7 @@ class Learner:
             "run_id": uuid.uuid4().hex[:12],
             "name": f"{config.recipe}-s{config.seed}",
             "recipe": config.recipe,
+            "change": RECIPES[config.recipe].change,
             "seed": config.seed,
             "compute_unit": "gpu-hours" if self.on_gpu else "device-hours",
             "compute_column": self.compute_column,

@@ -115,7 +115,7 @@ def test_strangers_are_not_let_in() -> None:
         made = pool.submit(ControlServer, store, "channel", "127.0.0.1", [1], 0.5)
         port = int(store.get("channel").decode()[1:].split(",")[0])
         with socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(control_channel._HELLO.pack(b"\0" * 32, 1))
+            stranger.sendall(control_channel._GREETING.pack(b"\0" * 32, 1))
             assert stranger.recv(1) == b""
         with pytest.raises(TrainError, match=r"rank 1 did not call within 0.5 s"):
             made.result(30)

@@ -21,7 +21,7 @@ def answers(proposals: list[SettingsProposal], timeout: float = 30.0) -> list[st
 
     def ask(rank: int) -> str:
         try:
-            agree(store, proposals[rank], rank=rank, world=len(proposals), name="agree", timeout=timeout)
+            agree(store, proposals[rank], rank=rank, world_size=len(proposals), name="agree", timeout=timeout)
         except TrainError as error:
             return str(error)
         return ""
@@ -67,4 +67,4 @@ def test_every_rank_hears_of_another_checkpoint(tmp_path: Path) -> None:
 
 def test_a_rank_that_never_comes_is_named() -> None:
     with pytest.raises(TrainError, match=r"rank 1 of 2 has said nothing for 0.1 s: it has not started"):
-        agree(dist.HashStore(), SettingsProposal({}), rank=0, world=2, name="agree", timeout=0.1)
+        agree(dist.HashStore(), SettingsProposal({}), rank=0, world_size=2, name="agree", timeout=0.1)

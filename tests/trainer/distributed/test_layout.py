@@ -7,13 +7,13 @@ import pytest
 from helpers.small_runs import SMALL
 from helpers.torchrun import TORCHRUN
 from rlscaling.trainer import TrainError, make_config
-from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, place_of
+from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, rank_info_of
 
 
 def test_place_is_what_torchrun_says() -> None:
-    place = place_of(TORCHRUN)
+    place = rank_info_of(TORCHRUN)
     assert place is not None
-    assert (place.rank, place.world, place.master) == (1, 2, "localhost")
+    assert (place.rank, place.world_size, place.master) == (1, 2, "localhost")
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_place_is_what_torchrun_says() -> None:
 )
 def test_broken_variables_are_refused(changes: dict[str, str], message: str) -> None:
     with pytest.raises(TrainError, match=message):
-        place_of({**TORCHRUN, **changes})
+        rank_info_of({**TORCHRUN, **changes})
 
 
 def test_one_rank_in_five_trains() -> None:

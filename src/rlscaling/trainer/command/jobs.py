@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rlscaling.trainer.command.arguments import PAPER_EVAL, field_values
 from rlscaling.trainer.command.progress import Progress
-from rlscaling.trainer.distributed.layout import place_of
+from rlscaling.trainer.distributed.layout import rank_info_of
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.settings.make import make_config
@@ -80,11 +80,11 @@ def run_jobs(jobs: Sequence[TrainingJob], *, resume: bool) -> Iterator[FinishedJ
     TrainError
         When torch is missing, a folder holds another run, or a run cannot go on; or as one of several ranks.
     """
-    place = place_of(os.environ)
-    if place is not None and place.world > 1:
+    rank_info = rank_info_of(os.environ)
+    if rank_info is not None and rank_info.world_size > 1:
         raise TrainError(
-            f"this is rank {place.rank} of {place.world} and would train the same run as the others; for several ranks "
-            "take torchrun -m rlscaling.trainer"
+            f"this is rank {rank_info.rank} of {rank_info.world_size} and would train the same run as the others; for "
+            "several ranks take torchrun -m rlscaling.trainer"
         )
     from rlscaling.trainer import train
     from rlscaling.trainer.training.checkpoint import check_free, check_save

@@ -26,7 +26,7 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_on_ranks(options: argparse.Namespace, place: RankInfo) -> Iterator[str]:
+def run_on_ranks(options: argparse.Namespace, rank_info: RankInfo) -> Iterator[str]:
     """Train the runs one after the other and tell of each as it ends; only rank 0 has something to tell.
 
     Raises
@@ -37,10 +37,10 @@ def run_on_ranks(options: argparse.Namespace, place: RankInfo) -> Iterator[str]:
     with needing_torch():
         from rlscaling.trainer.distributed.handshake import SettingsProposal
         from rlscaling.trainer.distributed.launch import Ranks
-    ranks = Ranks(place, options.wait_for_ranks)
+    ranks = Ranks(rank_info, options.wait_for_ranks)
     try:
         jobs = jobs_of(options)
-        layout = layout_of(place.world, options.generators, options.trainers)
+        layout = layout_of(rank_info.world_size, options.generators, options.trainers)
     except TrainError as error:
         ranks.agree(SettingsProposal({}, str(error)))  # raises it, here and on all other ranks
         raise

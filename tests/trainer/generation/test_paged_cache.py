@@ -83,7 +83,7 @@ class Flight:
         """Every row has the pages that its tokens need, each once, with zeros behind the last token."""
         cache = self.cache
         held = [n for _, n in self.rows]
-        assert cache.positions.tolist() == cache._held.tolist() == held
+        assert cache.positions.tolist() == cache._lengths.tolist() == held
         used = np.flatnonzero(cache._owner >= 0)
         found = sorted(zip(cache._owner[used].tolist(), cache._piece[used].tolist(), strict=True))
         assert found == [(row, piece) for row, n in enumerate(held) for piece in range(-(-n // cache.page))]

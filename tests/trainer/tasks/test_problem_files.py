@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import kstest
 
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.tasks.problem_files import Domains, place_of, read_domains, read_problems
+from rlscaling.trainer.tasks.problem_files import Domains, split_position, read_domains, read_problems
 
 ROWS = [{"problem": f"What is {i} + {2 * i}?", "answer": str(3 * i)} for i in range(400)]
 
@@ -23,12 +23,12 @@ def write(path: Path, rows: list[Any]) -> Path:
 
 
 def held_out(domains: Domains, name: str, share: float = 0.1) -> set[str]:
-    return {problem.text for problem in domains.problems[name] if problem.place < share}
+    return {problem.text for problem in domains.problems[name] if problem.position < share}
 
 
 def test_places_are_uniform() -> None:
     """Kolmogorov-Smirnov against the uniform distribution: a share of 5 % holds out 5 %."""
-    places = [place_of(row["problem"]) for row in ROWS * 1]
+    places = [split_position(row["problem"]) for row in ROWS * 1]
     assert len(set(places)) == len(places)
     assert kstest(places, "uniform").pvalue > 0.01
 

@@ -75,7 +75,7 @@ def test_scores(folder: Path) -> None:
     assert reward("</think>\\boxed{99}") == -1
     assert reward("</think>") == -1
     assert task.state_dict() == {"checks_failed": 0}
-    task.checker.check = lambda gold, given: None  # type: ignore[method-assign]
+    task.verifier.check = lambda gold, answer: None  # type: ignore[method-assign]
     assert reward("</think>\\boxed{x}") == -1
     assert task.state_dict() == {"checks_failed": 1}
 

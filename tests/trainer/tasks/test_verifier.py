@@ -86,7 +86,7 @@ def test_sympy_that_hangs_within_one_call_is_ended() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_process_ends_itself_when_the_trainer_is_gone() -> None:
     """Its standard input closes between two questions; within one, the alarm ends it."""
-    asked = '{"gold": "2x", "given": ["\\\\boxed{7^{7^{7^{7}}}+x}"], "limit": 1.0}\n'
+    asked = '{"gold": "2x", "candidates": ["\\\\boxed{7^{7^{7^{7}}}+x}"], "limit": 1.0}\n'
     done = subprocess.run(
         [sys.executable, "-P", str(WORKER)], input=asked, capture_output=True, text=True, timeout=60, check=False
     )

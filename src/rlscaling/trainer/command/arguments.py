@@ -1,4 +1,4 @@
-"""The options of a training command: which runs, where they go, and every field of ``TrainConfig``."""
+"""Arguments of a training command: which runs, where they go, and every field of `TrainConfig`."""
 
 from __future__ import annotations
 

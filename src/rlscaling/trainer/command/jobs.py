@@ -1,4 +1,4 @@
-"""The runs that a command line asks for, and training them one after the other."""
+"""Runs of a command line, trained one after the other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FinishedJob:
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[TrainingJob]:
-    """Return the runs that a command line asks for, all of their settings checked.
+    """Return the runs of a command line, all of their settings checked.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One line that tells how a run stands, rewritten in place; nothing where nobody looks."""
+"""The progress line of a run, rewritten in place; silent where the stream is no terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that share out the ranks, and the runs of a command line on them."""
+"""The command under torchrun: the options that distribute the ranks, and the runs on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_on_ranks(options: argparse.Namespace, rank_info: RankInfo) -> Iterator[str]:
-    """Train the runs one after the other and tell of each as it ends; only rank 0 has something to tell.
+    """Train the runs one after the other and yield a report of each as it ends, on rank 0 only.
 
     Raises
     ------

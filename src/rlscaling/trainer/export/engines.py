@@ -1,4 +1,4 @@
-"""Recipes as the options of another engine, with what that engine cannot do named axis by axis.
+"""Recipes as options of TRL and verl, with what the engine cannot do named axis by axis.
 
 The engines: TRL's ``GRPOConfig`` (checked against TRL 1.16 as installed) and verl's hydra configuration (names as in
 ``verl/trainer/config/_generated_ppo_trainer.yaml`` of github.com/verl-project/verl at commit 01d4d766). Sizes are those

@@ -1,4 +1,4 @@
-"""Keys and values of rows that are read together, one slot a row: what a prompt is read into."""
+"""Contiguous keys and values of rows that are read together: what a prompt is read into."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class KVCache:
                 parts[i] = old.new_zeros(shape)
                 parts[i][:, :, :room] = old
 
-    def begin(self, n_tokens: int) -> _Rows:
-        """Make room for so many tokens of every row and count them as held; a forward pass writes them."""
+    def begin(self, n_tokens: int) -> _CachedPass:
+        """Make room for so many tokens of every row and count them in; a forward pass writes them."""
         end = self.longest + n_tokens
         self.reserve(end)
         device = self.positions.device
@@ -114,7 +114,7 @@ class KVCache:
         write = (rows[:, None, None], heads[None, :, None], at[:, None, :])
         mask = later_hidden(self.spec, at, end, DTYPES[self.spec.dtype])
         self.positions, self.longest = self.positions + n_tokens, end
-        return _Rows(self, at, mask, write, end)
+        return _CachedPass(self, at, mask, write, end)
 
     def row(self, i: int) -> KVCache:
         """Return a copy of one row."""
@@ -149,7 +149,7 @@ class KVCache:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rows:
+class _CachedPass:
     """A pass over tokens that go on where the rows of a cache end."""
 
     cache: KVCache

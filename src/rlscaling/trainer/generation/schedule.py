@@ -1,4 +1,4 @@
-"""Who works when: PipelineRL-k and PPO-off-policy-k on a virtual clock.
+"""PipelineRL-k and PPO-off-policy-k on a virtual clock: when generators and trainer work.
 
 A real cluster generates on some devices while it trains on others. One device can only alternate, so a clock
 that is computed and never measured decides what would have happened when: each decode call and each update

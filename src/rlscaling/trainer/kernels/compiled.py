@@ -1,4 +1,4 @@
-"""The operations as launches of the CUDA kernels, on a GPU or in the emulation."""
+"""Launches of compiled kernels, on a GPU or in the emulation."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Compiled:
         """Write the gradient of the logits to ``out``, which may be ``logits`` itself."""
         slopes = (d_logp.contiguous(), None if d_entropy is None else d_entropy.contiguous())
         shape = (logits, logits.stride(0), logits.shape[1], tokens.contiguous())
-        known = (rows.top.contiguous(), rows.log_sum.contiguous(), rows.entropy.contiguous())
-        values = (*shape, *known, *slopes, 1 / temperature, out, out.stride(0))
+        statistics = (rows.top.contiguous(), rows.log_sum.contiguous(), rows.entropy.contiguous())
+        values = (*shape, *statistics, *slopes, 1 / temperature, out, out.stride(0))
         self._rows("row", "row_backward", logits, values)
 
     def sample(

@@ -1,4 +1,4 @@
-"""The kernels on a GPU: compiled by NVRTC at first use, kept on the disk, launched on torch's current stream.
+"""NVRTC compilation and launches: compiled at first use, kept on the disk, launched on torch's current stream.
 
 Nothing but pip packages is needed: ``cuda-bindings`` (12 or 13) and NVRTC, which CUDA builds of torch bring along.
 """
@@ -52,8 +52,8 @@ def _load_torchs_nvrtc() -> None:
     """
     major = (torch.version.cuda or "").partition(".")[0]
     if major:
-        found = (file for base in sys.path for file in Path(base).glob(f"nvidia/*/lib/libnvrtc.so.{major}"))
-        library = next(found, None)
+        candidates = (file for base in sys.path for file in Path(base).glob(f"nvidia/*/lib/libnvrtc.so.{major}"))
+        library = next(candidates, None)
         if library is not None:
             ctypes.CDLL(str(library))
 
@@ -146,10 +146,10 @@ def compile_text(file: str, text: str, arch: str, *options: str) -> tuple[bytes,
     """
     version = nvrtc_version()
     nvrtc = _nvrtc()
-    known = _checked(nvrtc, nvrtc.nvrtcGetSupportedArchs)
-    if int(arch.removeprefix("sm_")) not in known:
+    supported = _checked(nvrtc, nvrtc.nvrtcGetSupportedArchs)
+    if int(arch.removeprefix("sm_")) not in supported:
         raise TrainError(
-            f"NVRTC {version[0]}.{version[1]} does not know {arch}, only {', '.join(f'sm_{a}' for a in known)}; "
+            f"NVRTC {version[0]}.{version[1]} does not know {arch}, only {', '.join(f'sm_{a}' for a in supported)}; "
             f"install one made for this GPU: {INSTALL} --upgrade"
         )
     program = _checked(

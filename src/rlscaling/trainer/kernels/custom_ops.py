@@ -1,4 +1,4 @@
-"""The operations as custom operators of torch, so that ``torch.compile`` and FSDP see them whole.
+"""The operations as torch custom operators, so that ``torch.compile`` and FSDP see them whole.
 
 Each has a fake implementation (shapes without values) and, where it has a gradient, a formula for it. Shapes and types
 are checked in ``ops.py``; here only values are, where that costs no look at a GPU.

@@ -1,4 +1,4 @@
-"""What the operations refuse: each message names the argument, what is wrong with it, and what to do."""
+"""Checks of the inputs of the operations: each message names the argument, what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check_chunk(chunk_bytes: int) -> None:
 
 
 def check_range(name: str, ids: Tensor, end: float, remedy: str) -> None:
-    """Check on the CPU that ids lie in [0, end); on a GPU a look at the values would stop the stream."""
+    """Check on the CPU that ids lie in [0, end); on a GPU looking at the values would stop the stream."""
     if ids.device.type != "cpu" or not len(ids):
         return
     low, high = int(ids.min()), int(ids.max())

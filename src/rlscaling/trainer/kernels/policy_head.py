@@ -1,4 +1,4 @@
-"""The policy loss of hidden states without the full logits: one loop for every backend.
+"""Policy loss of hidden states without the full logits: one loop for every backend.
 
 A chunk of rows at a time: logits, one read of them, the slope of the loss per token, the gradient written over the
 logits, and its two products. Three products a chunk, nothing computed twice. The exception is a loss with a ratio per
@@ -35,7 +35,7 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """What is known of N tokens; see ``ops.policy_loss``."""
+    """The inputs of the loss for N tokens; see ``ops.policy_loss``."""
 
     ids: Tensor
     old_logp: Tensor
@@ -77,7 +77,7 @@ class _Head:
 def policy_head(
     backend: Backend, hidden: Tensor, weight: Tensor, tokens: Tokens, objective: Objective, *, gradients: bool
 ) -> tuple[HeadResult, Tensor | None, Tensor | None]:
-    """Return loss, log-probabilities and entropies, and the gradients of ``hidden`` and ``weight`` if asked for.
+    """Return loss, log-probabilities and entropies, and the gradients of ``hidden`` and ``weight`` where wanted.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def policy_head(
     hidden, weight
         (N, D) and (V, D).
     tokens, objective
-        What is asked of them.
+        The inputs of the loss, and its settings.
     gradients
         Whether to compute them.
     """

@@ -1,4 +1,4 @@
-"""The operations in plain torch, FP32: the definition of every result, whatever computes it.
+"""Plain torch, FP32: the definition of every result, whatever computes it.
 
 Distances from the row's maximum come first, then the temperature: ``(x - max) / T - log(sum)``. The naive order loses
 a digit at low temperature (5e-5 off in a log-probability at T = 0.1 and logits near 80).

@@ -1,4 +1,4 @@
-"""What the operations return, and what an implementation of them looks like."""
+"""Result types of the operations, and the `Backend` protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HeadResult(NamedTuple):
 
 
 class RowStatistics(NamedTuple):
-    """What the gradient needs to know of N rows of logits, all (N,) float32."""
+    """What the gradient needs of N rows of logits, all (N,) float32."""
 
     logp: Tensor  # of each row's token
     entropy: Tensor

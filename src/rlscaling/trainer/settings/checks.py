@@ -1,4 +1,4 @@
-"""What a run must satisfy before any compute is spent: every refusal names the value, the reason and the remedy."""
+"""Checks of the settings before any compute is spent: each error names the value, the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -199,12 +199,12 @@ _OTHER_SIZES = ("n_experts", "top_k_experts")
 
 
 def with_pretrained(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields given with what follows from a pretrained model and from a template in a file.
+    """Return the fields with those that follow from a pretrained model and from a template in a file.
 
     Raises
     ------
     TrainError
-        When sizes are given beside a model, or the model cannot be used.
+        When sizes are set beside a model, or the model cannot be used.
     """
     fields = dict(overrides)
     if fields.get("data") or fields.get("model_path"):
@@ -218,8 +218,8 @@ def with_pretrained(overrides: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*SIZES, *_OTHER_SIZES):
         if name in fields:
             raise TrainError(f"{name}={fields[name]!r} beside model_path={model!r}: the checkpoint decides the sizes")
-    found = dataclasses.asdict(read_architecture(model))
-    return fields | {name: found[name] for name in SIZES}
+    sizes = dataclasses.asdict(read_architecture(model))
+    return fields | {name: sizes[name] for name in SIZES}
 
 
 def _template_file(path: Path) -> str:

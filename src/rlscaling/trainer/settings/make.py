@@ -1,7 +1,7 @@
-"""Everything a run depends on, in one flat frozen object; nothing here imports torch.
+"""`make_config`: a recipe plus changes, checked; nothing here imports torch.
 
-``make_config("scalerl", steps=200)`` is the door: it looks up the recipe, applies the overrides, fills in what follows
-from other fields, and refuses combinations that cannot run before any compute is spent.
+``make_config("scalerl", steps=200)`` looks up the recipe, applies the overrides, fills in what follows from other
+fields, and raises an error for combinations that cannot run, before any compute is spent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FREE = ("steps", "checkpoint_every")
 """Fields that a resume may change."""
 
 PATHS = ("data", "downstream", "model_path")
-"""Fields that say where files lie: what these hold counts instead."""
+"""Fields that say where files lie: a run is identified by their content instead."""
 
 _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "addition": {"n_digits": 2, "warmup_steps": 200, "warmup_lr": 3e-3},
@@ -61,8 +61,8 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     -------
     TrainConfig
         With the defaults of its task, and the lengths that 0 leaves to the task filled in. Without a thinking
-        budget a recipe's length control becomes ``"none"``, since nothing can be too long then; asked for
-        explicitly, it is refused.
+        budget a recipe's length control becomes ``"none"``, since nothing can be too long then; set
+        explicitly, it is an error.
 
     Raises
     ------

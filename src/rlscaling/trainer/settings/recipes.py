@@ -1,4 +1,4 @@
-"""The recipes as data: which field each one sets, to what, and who says so.
+"""Named recipes with the source of each choice.
 
 Only the fields in which a recipe differs from the defaults of ``TrainConfig`` stand here; the source of a default is
 in ``DEFAULT_SOURCES``.

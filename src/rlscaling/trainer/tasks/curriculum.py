@@ -1,4 +1,4 @@
-"""Which prompt comes next: epochs over the training prompts, with or without those the model has mastered.
+"""Which prompt comes next: epochs over the training prompts, with or without those that the model has mastered.
 
 No-Positive-Resampling [ScaleRL, 3.2; Polaris]: a prompt whose historical pass rate has reached the threshold
 leaves all later epochs. The history is the whole one, successes over samples of all visits: judged by the last

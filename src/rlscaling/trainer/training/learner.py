@@ -1,4 +1,4 @@
-"""What an update works on: model, optimizer, meter. Every rank that trains has one."""
+"""Model, optimizer and meter: what an update changes. Every rank that trains has them."""
 
 from __future__ import annotations
 

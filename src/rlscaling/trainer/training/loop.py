@@ -1,4 +1,4 @@
-"""A training run from its first line to its last; read ``train`` first, then ``update``.
+"""`train`: a training run from its first step to its last; read it first, then ``update``.
 
 What a step does: sample completions of 64 prompts (``schedule.py`` decides with which weights), turn rewards into
 advantages, leave out what teaches nothing, take one gradient step, push the weights. What is not here: a critic, a

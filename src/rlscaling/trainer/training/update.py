@@ -72,7 +72,7 @@ def update(learner: Learner, groups: list[Group]) -> Row:
 
 
 def check_finite(learner: Learner, loss: float, grad_norm: float) -> None:
-    """Stop before a loss or gradient that is no number reaches the checkpoint."""
+    """Stop before a loss or gradient that is not finite reaches the checkpoint."""
     for name, value in (("loss", loss), ("gradient norm", grad_norm)):
         if not math.isfinite(value):
             saved = learner.folder.saved_at

@@ -134,8 +134,8 @@ def _tokenizer(vocab: tuple[str, ...], pad: int, eos: int) -> Any:
 
 def main() -> None:
     which, settings, start, end = sys.argv[1:]
-    given = json.loads(Path(settings).read_text())
-    config = make_config(**given)
+    fields = json.loads(Path(settings).read_text())
+    config = make_config(**fields)
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
     print(json.dumps({"ours": ours, "trl": trl}[which](config, Path(start), Path(end))))

@@ -73,9 +73,9 @@ def compare(
 ) -> tuple[Check, dict[str, Any]]:
     """Return the ratio of our tokens per second to TRL's, and everything behind it."""
     settings, start = folder / "settings.json", folder / "start.pt"
-    given = SAME | fields
-    settings.write_text(json.dumps(given))
-    config = make_config(**given)
+    settings_of_run = SAME | fields
+    settings.write_text(json.dumps(settings_of_run))
+    config = make_config(**settings_of_run)
     torch.set_num_threads(1)
     run = RunState.new(config)
     supervised_warmup(run.learner.model, run.learner.task, config)
@@ -84,9 +84,9 @@ def compare(
     about: dict[str, Any] = {}
     for round_ in range(ROUNDS):
         for which in speeds:
-            got = measure(python, which, settings, start, folder / f"{which}.pt")
-            speeds[which].append(got["tokens"] / got["seconds"])
-            about |= got
+            measured = measure(python, which, settings, start, folder / f"{which}.pt")
+            speeds[which].append(measured["tokens"] / measured["seconds"])
+            about |= measured
             print(f"  {name}, round {round_ + 1}: {which} {speeds[which][-1]:,.0f} tokens/s", file=sys.stderr)
     rates = {which: _pass_rate(run, folder / f"{which}.pt") for which in ("start", *speeds)}
     median = {which: statistics.median(values) for which, values in speeds.items()}

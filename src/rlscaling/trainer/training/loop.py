@@ -1,8 +1,8 @@
 """`train`: a training run from its first step to its last; read it first, then ``update``.
 
-What a step does: sample completions of 64 prompts (``schedule.py`` decides with which weights), turn rewards into
-advantages, leave out what teaches nothing, take one gradient step, push the weights. What is not here: a critic, a
-reference model, a KL term. ScaleRL has none of them.
+A step samples the completions of a batch of prompts (``generation/schedule.py`` decides with which weights), turns
+rewards into advantages, leaves out what teaches nothing, takes one gradient step and pushes the weights. There is no
+critic, no reference model and no KL term: ScaleRL has none of them.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _on_ranks(options: argparse.Namespace, rank_info: RankInfo) -> int:
-    """Train as one of several ranks; every one says why it ends."""
+    """Train as one of several ranks, each of which reports why it ends."""
     with sigterm_as_error():
         try:
             for line in run_on_ranks(options, rank_info):

@@ -233,7 +233,7 @@ class ControlServer:
                 connection.send(Message("abort", {"reason": reason}))
 
     def end(self) -> None:
-        """Tell every rank that the run is done, and wait until all have read that and hung up."""
+        """Send every rank that the run is done, and wait until all have read it and closed their connections."""
         self._over = True
         for connection in self._connections.values():
             with contextlib.suppress(PeerLostError):  # it has what it needs: the run is done
@@ -241,13 +241,13 @@ class ControlServer:
         self._drain(END_SECONDS)
 
     def abort(self, reason: str) -> None:
-        """Tell every rank that is left why the run ends, and give it a second to read that and hang up."""
+        """Send every remaining rank the reason for the end, and give it a second to read it and disconnect."""
         self._over = True
         self._send_abort(reason)
         self._drain(_READ_SECONDS)
 
     def _drain(self, seconds: float) -> None:
-        """Read until the others hang up: closing while something has not been read would take back what was sent."""
+        """Read until the others disconnect: closing while something is unread would discard what was sent."""
         until = time.monotonic() + seconds
         while len(self._lost) < len(self._connections) and (left := until - time.monotonic()) > 0:
             with contextlib.suppress(PeerLostError):

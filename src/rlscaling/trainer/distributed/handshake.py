@@ -45,7 +45,7 @@ def proposal_of(
     layout
         The roles it knows of.
     folder, resume
-        Where the run goes, and whether it goes on. A trainer rank also says which checkpoint it finds there; the
+        Where the run goes, and whether it goes on. A trainer rank also names the checkpoint that lies there; the
         generators need none.
     rank
         Its number.

@@ -3,7 +3,7 @@
 A call of the decoder samples one token of every live row. Rows are independent of each other: what a completion
 draws is a function of seed, group, sample and position (``rng.py``), so neither the batch around it nor a resume
 changes it, rounding in the matrix products aside. A row that ends leaves its slot to the next completion that waits
-(continuous batching), so the number of slots bounds the memory and a long completion keeps nobody waiting.
+(continuous batching), so the number of slots bounds the memory, and a long completion holds up no other.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def grown(room: int, needed: int, most: int | None = None) -> int:
 
 
 def check_fits(spec: ModelSpec, tokens: int) -> None:
-    """Refuse a row of more tokens than the model has positions for."""
+    """Check that the model has positions for a row of so many tokens."""
     if tokens > spec.max_positions:
         raise TrainError(
             f"a row of {tokens} tokens does not fit the model, which has max_positions={spec.max_positions}; shorten "
@@ -45,7 +45,7 @@ def check_fits(spec: ModelSpec, tokens: int) -> None:
 
 
 def check_sizes(spec: ModelSpec, layers: int, heads: int, width: int) -> None:
-    """Refuse keys and values of a model of other sizes."""
+    """Check that keys and values belong to a model of these sizes."""
     if (layers, heads, width) != (spec.n_layers, spec.n_kv_heads, spec.d_head):
         raise TrainError(
             f"the cache has {layers} layers of {heads} key heads of width {width}, the model {spec.n_layers} of "

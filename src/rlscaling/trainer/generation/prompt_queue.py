@@ -26,7 +26,7 @@ class SampleRange:
     first: int = 0
 
     def check(self, longest: int) -> None:
-        """Refuse what cannot be sampled in a task whose completions have up to ``longest`` tokens."""
+        """Check that the completions can be sampled in a task whose completions have up to ``longest`` tokens."""
         if self.n < 1:
             raise TrainError(f"{self.n} completions of group {self.group} leave nothing to sample; take at least 1")
         if not self.prompt.ids:
@@ -38,7 +38,7 @@ class SampleRange:
             )
 
     def check_fits(self, most: int) -> None:
-        """Refuse a prompt whose completions are longer than the model has positions for."""
+        """Check that the model has positions for the prompt and its completions."""
         read, sampled = len(self.prompt.ids), self.prompt.length
         if read + sampled > most:
             raise TrainError(

@@ -2,8 +2,8 @@
 
 A real cluster generates on some devices while it trains on others. One device can only alternate, so a clock
 that is computed and never measured decides what would have happened when: each decode call and each update
-takes the time its cost model says, and the work is then done in that order. So which weights sampled which
-token is the same in every run, and the waiting of the modelled cluster can be reported.
+takes the time of its cost model, and the work is then done in that order. So which weights sampled which
+token is the same in every run, and the idle time of the modelled cluster can be reported.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _text_of(module: Any, status: Any) -> str:
 def _load_torchs_nvrtc() -> None:
     """Load the NVRTC that torch was built with, where pip installed it; the bindings take what is loaded.
 
-    Left to themselves they take the newest, whose code an older driver refuses.
+    By themselves they take the newest, whose code an older driver does not load.
     """
     major = (torch.version.cuda or "").partition(".")[0]
     if major:
@@ -120,7 +120,7 @@ def compile_cubin(name: str, arch: str) -> bytes:
     Raises
     ------
     TrainError
-        With the compiler's messages, file and line, when it refuses the source; when it does not know the architecture.
+        With the messages of the compiler, file and line, when the source does not compile; for an unknown architecture.
     """
     return compile_text(f"{name}.cu", sources.read(name).text, arch)[0]
 

@@ -230,7 +230,7 @@ def fingerprint(folder: str | Path) -> str:
 
 
 def check_target(folder: str | Path) -> None:
-    """Refuse a folder that a model cannot be saved to, before any compute is spent."""
+    """Check that a model can be saved to a folder, before any compute is spent."""
     folder = Path(folder)
     above = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):

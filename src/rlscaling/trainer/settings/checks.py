@@ -77,9 +77,9 @@ def check_task(config: TrainConfig) -> None:
     for name in names:
         if name not in BASE_TASKS:
             near = nearest(name, BASE_TASKS)
-            known = ", ".join(BASE_TASKS)
+            choices = ", ".join(BASE_TASKS)
             raise TrainError(
-                f"task={config.task!r} is unknown{near}; choose one of {known}, two joined by +, or {TEXT_TASK}"
+                f"task={config.task!r} is unknown{near}; choose one of {choices}, two joined by +, or {TEXT_TASK}"
             )
     if len(names) > 2 or len(set(names)) < len(names):
         raise TrainError(f"task={config.task!r}: join two different tasks, such as sort+modular")

@@ -106,7 +106,7 @@ def bare(text: str) -> str:
 
 
 def plainly_equal(gold: str, answer: str) -> bool | None:
-    """Return whether two answers are the same where their text alone tells; None where mathematics must.
+    """Return whether two answers are the same where their text decides it; None where it takes mathematics.
 
     Examples
     --------
@@ -121,6 +121,6 @@ def plainly_equal(gold: str, answer: str) -> bool | None:
 
 
 def _digits(text: str) -> tuple[bool, str]:
-    """Return sign and digits: ``int`` refuses more than a few thousand of them."""
+    """Return sign and digits: ``int`` does not take more than a few thousand of them."""
     digits = text.lstrip("+-").lstrip("0")
     return text.startswith("-") and bool(digits), digits

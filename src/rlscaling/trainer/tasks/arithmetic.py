@@ -67,7 +67,7 @@ def spell(ids: Sequence[int], task: Task) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def _digits(number: int | str, width: int = 0) -> Ids:
-    """Return the tokens of a number; scoring asks for the same ones over and over."""
+    """Return the tokens of a number; scoring needs the same ones over and over."""
     return tuple(_DIGIT + int(c) for c in str(number).zfill(width))
 
 

@@ -2,7 +2,7 @@
 
 No-Positive-Resampling [ScaleRL, 3.2; Polaris]: a prompt whose historical pass rate has reached the threshold
 leaves all later epochs. The history is the whole one, successes over samples of all visits: judged by the last
-visit alone, lucky prompts leave in crowds and the pool is soon mostly prompts that nobody can solve.
+visit alone, many prompts leave by luck, and the pool soon holds mostly prompts that cannot be solved.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class TextTask:
 
     @property
     def ceilings(self) -> dict[str, float]:
-        """Nobody knows the best pass rate on real problems."""
+        """Empty: the best possible pass rate on real problems is unknown."""
         return {}
 
     def _ends(self) -> tuple[int, Ids]:

@@ -32,7 +32,7 @@ _COMMANDS = {ONE_PROCESS: "rlscaling train", RANKS: "torchrun -m rlscaling.train
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds a run.
+    """Check that a folder holds no run.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def check_free(folder: Path) -> None:
 
 
 def check_save(config: TrainConfig, folder: str | Path | None, out: str | Path | None = None) -> None:
-    """Refuse to save a model that has no published layout, or where it cannot go, before any compute is spent."""
+    """Check that the model has a published layout and can be saved to a folder, before any compute is spent."""
     if folder is None:
         return
     if not config.model_path:

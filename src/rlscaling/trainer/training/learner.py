@@ -43,7 +43,7 @@ def cpu_threads(n: int) -> Iterator[None]:
 
 
 def check_device(config: TrainConfig) -> None:
-    """Refuse a device that this machine, or this build of torch, does not have."""
+    """Check that this machine, and this build of torch, have the device."""
     if config.device.startswith("cuda") and not torch.cuda.is_available():
         build = "is a CPU build" if torch.version.cuda is None else "finds no GPU"
         raise TrainError(f"device={config.device!r}: this torch {build}; use device='cpu', or install torch for CUDA")

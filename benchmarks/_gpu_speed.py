@@ -115,20 +115,27 @@ def measure(device: torch.device, sizes: Sizes) -> list[Row]:
     return table + head_speed(device, sizes)
 
 
-def entry(name: str, spent: float, moved: float | None, copy: float | None, others: list[float | None]) -> Row:
-    eager, compiled = (other / spent if other else None for other in others)
-    rate = moved / spent / 1e9 if moved else None
-    share = moved / spent / copy if moved and copy else None
-    return {"operation": name, "ms": spent * 1e3, "GB/s": rate, "of copy": share, "eager": eager, "compiled": compiled}
+def entry(name: str, elapsed: float, moved: float | None, copy: float | None, others: list[float | None]) -> Row:
+    eager, compiled = (other / elapsed if other else None for other in others)
+    rate = moved / elapsed / 1e9 if moved else None
+    share = moved / elapsed / copy if moved and copy else None
+    return {
+        "operation": name,
+        "ms": elapsed * 1e3,
+        "GB/s": rate,
+        "of copy": share,
+        "eager": eager,
+        "compiled": compiled,
+    }
 
 
-def against(device: torch.device, sizes: Sizes, plain: Callable[..., object], *given: Tensor) -> list[float | None]:
+def against(device: torch.device, sizes: Sizes, plain: Callable[..., object], *inputs: Tensor) -> list[float | None]:
     """Seconds of the same in eager torch and compiled by inductor; None in a rehearsal."""
-    eager = seconds(lambda: plain(*given), device, sizes.repeats)
+    eager = seconds(lambda: plain(*inputs), device, sizes.repeats)
     if device.type != "cuda":
         return [eager, None]
     compiled = torch.compile(plain)
-    return [eager, seconds(lambda: compiled(*given), device, sizes.repeats)]
+    return [eager, seconds(lambda: compiled(*inputs), device, sizes.repeats)]
 
 
 def row_speed(device: torch.device, sizes: Sizes, dtype: torch.dtype, copy: float) -> list[Row]:
@@ -157,11 +164,11 @@ def row_speed(device: torch.device, sizes: Sizes, dtype: torch.dtype, copy: floa
 
 
 def loss_speed(device: torch.device, sizes: Sizes, copy: float) -> Row:
-    given = [torch.randn(sizes.tokens, device=device) * 0.1 for _ in range(3)]
-    given.append(torch.rand(sizes.tokens, device=device))
-    spent = seconds(lambda: ops.policy_loss(*given), device, sizes.repeats)
+    inputs = [torch.randn(sizes.tokens, device=device) * 0.1 for _ in range(3)]
+    inputs.append(torch.rand(sizes.tokens, device=device))
+    elapsed = seconds(lambda: ops.policy_loss(*inputs), device, sizes.repeats)
     return entry(
-        f"policy loss {sizes.tokens}", spent, 20 * sizes.tokens, copy, against(device, sizes, plain_loss, *given)
+        f"policy loss {sizes.tokens}", elapsed, 20 * sizes.tokens, copy, against(device, sizes, plain_loss, *inputs)
     )
 
 
@@ -188,18 +195,18 @@ def head_inputs(n: int, vocab: int, width: int, dtype: torch.dtype, device: torc
 
 
 def head(
-    given: dict[str, Tensor], loss: str, clip_low: float, clip_high: float, *, chunk_bytes: int
+    inputs: dict[str, Tensor], loss: str, clip_low: float, clip_high: float, *, chunk_bytes: int
 ) -> tuple[HeadResult, tuple[Tensor, ...]]:
     """Loss and gradients of the policy head."""
-    result = ops.policy_head(**given, loss=loss, clip_low=clip_low, clip_high=clip_high, chunk_bytes=chunk_bytes)  # type: ignore[arg-type]
-    return result, torch.autograd.grad(result.loss, (given["hidden"], given["weight"]))
+    result = ops.policy_head(**inputs, loss=loss, clip_low=clip_low, clip_high=clip_high, chunk_bytes=chunk_bytes)  # type: ignore[arg-type]
+    return result, torch.autograd.grad(result.loss, (inputs["hidden"], inputs["weight"]))
 
 
-def full_head(given: dict[str, Tensor]) -> object:
+def full_head(inputs: dict[str, Tensor]) -> object:
     """The policy head's gradients in plain torch, all logits at once."""
     order = ("hidden", "weight", "tokens", "old_logp", "advantage", "token_weight")
-    loss = plain_head(*(given[name] for name in order))
-    return torch.autograd.grad(loss, (given["hidden"], given["weight"]))
+    loss = plain_head(*(inputs[name] for name in order))
+    return torch.autograd.grad(loss, (inputs["hidden"], inputs["weight"]))
 
 
 def full_fits(device: torch.device, sizes: Sizes) -> bool:
@@ -209,14 +216,14 @@ def full_fits(device: torch.device, sizes: Sizes) -> bool:
 
 def head_speed(device: torch.device, sizes: Sizes) -> list[Row]:
     """The policy head by size of its chunk, against full logits."""
-    given = head_inputs(sizes.head_rows, sizes.vocab, sizes.width, torch.bfloat16, device)
+    inputs = head_inputs(sizes.head_rows, sizes.vocab, sizes.width, torch.bfloat16, device)
     repeats = min(sizes.repeats, 3)
-    eager = seconds(lambda: full_head(given), device, repeats) if full_fits(device, sizes) else None
+    eager = seconds(lambda: full_head(inputs), device, repeats) if full_fits(device, sizes) else None
     rows = []
     for megabytes in sizes.chunks:
-        spent = seconds(lambda m=megabytes: head(given, "cispo", 0.0, 4.0, chunk_bytes=m * 2**20), device, repeats)
+        elapsed = seconds(lambda m=megabytes: head(inputs, "cispo", 0.0, 4.0, chunk_bytes=m * 2**20), device, repeats)
         name = f"policy head {sizes.head_rows} x {sizes.width} x {sizes.vocab} bf16, chunks of {megabytes} MiB"
-        rows.append(entry(name, spent, None, None, [eager, None]))
+        rows.append(entry(name, elapsed, None, None, [eager, None]))
     return rows
 
 
@@ -281,12 +288,12 @@ def peak_above(call: Callable[[], object], device: torch.device) -> float:
 
 def memory(device: torch.device, sizes: Sizes) -> list[common.Check]:
     """Peak memory of the policy head beside its inputs and both gradients, and that of full logits."""
-    given = head_inputs(sizes.head_rows, sizes.vocab, sizes.width, torch.bfloat16, device)
-    gradients = sum(given[name].nbytes for name in ("hidden", "weight")) / 2**30
-    ours = max(0.0, peak_above(lambda: head(given, "cispo", 0.0, 4.0, chunk_bytes=64 * 2**20), device) - gradients)
+    inputs = head_inputs(sizes.head_rows, sizes.vocab, sizes.width, torch.bfloat16, device)
+    gradients = sum(inputs[name].nbytes for name in ("hidden", "weight")) / 2**30
+    ours = max(0.0, peak_above(lambda: head(inputs, "cispo", 0.0, 4.0, chunk_bytes=64 * 2**20), device) - gradients)
     note = "full logits do not fit"
     if full_fits(device, sizes):
-        full = max(0.0, peak_above(lambda: full_head(given), device) - gradients)
+        full = max(0.0, peak_above(lambda: full_head(inputs), device) - gradients)
         note = f"full logits: {full:.3g} GiB"
     in_fp32 = 2 * sizes.vocab * sizes.width * 4 / 2**30  # the sum of dW, and a product before it is added
     return [common.Check("policy head: memory", ours, in_fp32 + 1, False, "GiB", note)]

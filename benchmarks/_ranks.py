@@ -13,10 +13,10 @@ def torchrun(ranks: int, *program: str) -> list[str]:
 
 def processes(launcher: int) -> dict[int, int]:
     """Return the processes of a torchrun by rank; Linux only."""
-    found = {}
+    processes = {}
     for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
         environment = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         for entry in environment:
             if entry.startswith(b"RANK="):
-                found[int(entry[5:])] = int(child)
-    return found
+                processes[int(entry[5:])] = int(child)
+    return processes

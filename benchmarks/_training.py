@@ -52,8 +52,8 @@ def fit_on_steps(trace: Trace) -> SigmoidFit:
 
 def rows(path: Path, kind: str) -> list[dict[str, Any]]:
     """Return the rows of one kind."""
-    found = (json.loads(line) for line in path.read_text().splitlines())
-    return [row for row in found if row["kind"] == kind]
+    rows = (json.loads(line) for line in path.read_text().splitlines())
+    return [row for row in rows if row["kind"] == kind]
 
 
 def reached(trace: Trace) -> float:

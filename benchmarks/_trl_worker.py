@@ -30,17 +30,17 @@ def ours(config: TrainConfig, start: Path, end: Path) -> dict[str, Any]:
     from rlscaling.trainer.training.checkpoint import RunFolder
     from rlscaling.trainer.training.update import update
 
-    run = RunState(config)
-    run.folder = RunFolder(None, {})
-    run.model.load_state_dict(torch.load(start))
-    run.optimizer.adopt()
+    run = RunState.new(config)
+    run.learner.folder = RunFolder(None, {})
+    run.learner.model.load_state_dict(torch.load(start))
+    run.learner.optimizer.adopt()
     clock = Clock()
     for _ in range(config.steps):
-        groups = run.cluster.next_batch(run.model)
-        update(run, groups)
+        groups = run.cluster.next_batch(run.learner.model)
+        update(run.learner, groups)
         run.cluster.pushed()
         clock.step(sum(group.n_tokens for group in groups))
-    torch.save(run.model.state_dict(), end)
+    torch.save(run.learner.model.state_dict(), end)
     return clock.result()
 
 
@@ -134,8 +134,8 @@ def _tokenizer(vocab: tuple[str, ...], pad: int, eos: int) -> Any:
 
 def main() -> None:
     which, settings, start, end = sys.argv[1:]
-    given = json.loads(Path(settings).read_text())
-    config = make_config(**given)
+    fields = json.loads(Path(settings).read_text())
+    config = make_config(**fields)
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
     print(json.dumps({"ours": ours, "trl": trl}[which](config, Path(start), Path(end))))

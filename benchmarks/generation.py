@@ -85,8 +85,8 @@ def run_worker(source: Path, job: str) -> dict[str, float]:
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{job} with {source} failed:\n{done.stderr[-4000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
 def against_commit(commit: str, folder: Path) -> tuple[list[common.Check], dict[str, Any]]:

@@ -98,16 +98,16 @@ def losses(device: torch.device) -> list[Check]:
     checks = []
     for loss, clip in CLIPS.items():
         leaf = logp.double().requires_grad_()
-        given = (old.double(), advantage.double(), weight.double())
-        want, _ = LOSSES[loss](leaf, *given, clip, sequence)
-        (want_slope,) = torch.autograd.grad(want, leaf)
+        inputs = (old.double(), advantage.double(), weight.double())
+        expected, _ = LOSSES[loss](leaf, *inputs, clip, sequence)
+        (want_slope,) = torch.autograd.grad(expected, leaf)
         ours = logp.to(device).requires_grad_()
         moved = (x.to(device) for x in (old, advantage, weight))
         clips = {"clip_low": clip.low, "clip_high": clip.high}
         value, _ = ops.policy_loss(ours, *moved, loss=loss, **clips, sequence=sequence.to(device))
         (slope,) = torch.autograd.grad(value, ours)
         error = worst(
-            exact.far(value.detach(), want.detach(), 1e-6, 1e-5), exact.far(slope, want_slope, 1e-5 / n, 1e-5)
+            exact.far(value.detach(), expected.detach(), 1e-6, 1e-5), exact.far(slope, want_slope, 1e-5 / n, 1e-5)
         )
         checks.append(Check(f"policy loss {loss}", error, 1, False, "tol"))
     return checks
@@ -118,10 +118,10 @@ def heads(device: torch.device, vocab: int) -> list[Check]:
     checks = []
     for dtype, allowed in ((torch.float32, 1e-5), (torch.bfloat16, 2.0**-8)):
         for loss in ("cispo", "gspo"):
-            given = speed.head_inputs(300, vocab, 64, dtype, device)
-            result, gradients = speed.head(given, loss, *CLIPS[loss], chunk_bytes=vocab * 4 * 77)
-            value, _, *want = exact.head_values(given, loss)
-            error = worst(*((g.double() - w).norm() / w.norm() for g, w in zip(gradients, want, strict=True)))
+            inputs = speed.head_inputs(300, vocab, 64, dtype, device)
+            result, gradients = speed.head(inputs, loss, *CLIPS[loss], chunk_bytes=vocab * 4 * 77)
+            value, _, *expected = exact.head_values(inputs, loss)
+            error = worst(*((g.double() - w).norm() / w.norm() for g, w in zip(gradients, expected, strict=True)))
             name = f"policy head {loss}, {str(dtype)[6:]} V = {vocab}"
             checks.append(Check(f"{name}: gradients", error, allowed, False, ""))
             checks.append(Check(f"{name}: loss", abs(float(result.loss.detach()) / float(value) - 1), 1e-5, False, ""))

@@ -25,14 +25,14 @@ LIMIT = 1.0  # GiB
 
 def one(rows: int, width: int, device: torch.device) -> dict[str, float]:
     """Memory and time of one call, gradients included, chunks of 64 MiB."""
-    given = speed.head_inputs(rows, VOCAB, width, torch.float32, device)
-    few = {name: value.detach()[:2].requires_grad_(value.requires_grad) for name, value in given.items()}
+    inputs = speed.head_inputs(rows, VOCAB, width, torch.float32, device)
+    few = {name: value.detach()[:2].requires_grad_(value.requires_grad) for name, value in inputs.items()}
     speed.head({**few, "tokens": few["tokens"] % 2}, "cispo", 0.0, 4.0, chunk_bytes=2**20)  # loads the libraries
     began = time.perf_counter()
-    peak = speed.peak_above(lambda: speed.head(given, "cispo", 0.0, 4.0, chunk_bytes=64 * 2**20), device)
-    spent = time.perf_counter() - began
-    gradients = sum(given[name].nbytes for name in ("hidden", "weight")) / 2**30
-    return {"GiB": peak - gradients, "seconds": spent}
+    peak = speed.peak_above(lambda: speed.head(inputs, "cispo", 0.0, 4.0, chunk_bytes=64 * 2**20), device)
+    elapsed = time.perf_counter() - began
+    gradients = sum(inputs[name].nbytes for name in ("hidden", "weight")) / 2**30
+    return {"GiB": peak - gradients, "seconds": elapsed}
 
 
 def main() -> int:
@@ -46,16 +46,16 @@ def main() -> int:
         print(json.dumps(one(options.rows, options.one, device)))
         return 0
     name, _ = ops.backend()
-    checks, found = [], {}
+    checks, by_width = [], {}
     for width in options.widths:
         command = [sys.executable, __file__, "--one", str(width), "--rows", str(options.rows)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found[width] = json.loads(done.stdout)
-        note = f"{found[width]['seconds']:.1f} s"
-        checks.append(common.Check(f"width {width}: memory", found[width]["GiB"], LIMIT, False, "GiB", note))
+        by_width[width] = json.loads(done.stdout)
+        note = f"{by_width[width]['seconds']:.1f} s"
+        checks.append(common.Check(f"width {width}: memory", by_width[width]["GiB"], LIMIT, False, "GiB", note))
     about = {**common.versions("rlscaling", "torch"), "backend": name, "device": str(device)}
     title = f"Policy head, {options.rows} x {VOCAB}; FP32 logits alone: {options.rows * VOCAB * 4 / 2**30:.3g} GiB"
-    return common.finish(title, checks, about, options.json, {"by_width": found})
+    return common.finish(title, checks, about, options.json, {"by_width": by_width})
 
 
 if __name__ == "__main__":

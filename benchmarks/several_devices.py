@@ -36,8 +36,8 @@ def train(folder: Path, steps: int, ranks: int, schedule: str) -> list[dict[str,
     done = subprocess.run(torchrun(ranks, "-m", "rlscaling.trainer", *run), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    found = (json.loads(line) for line in (folder / "trace.jsonl").read_text().splitlines())
-    return [row for row in found if row["kind"] == "train" and row["step"] > FIRST]
+    rows = (json.loads(line) for line in (folder / "trace.jsonl").read_text().splitlines())
+    return [row for row in rows if row["kind"] == "train" and row["step"] > FIRST]
 
 
 def speed(rows: list[dict[str, Any]]) -> float:

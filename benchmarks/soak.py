@@ -39,24 +39,24 @@ def sample(process: int) -> tuple[float, int, int]:
 
 def watch(folder: Path, minutes: float) -> dict[int, list[tuple[float, int, int]]]:
     """Run for so long; return the samples of each rank."""
-    found: dict[int, list[tuple[float, int, int]]] = {0: [], 1: []}
+    samples: dict[int, list[tuple[float, int, int]]] = {0: [], 1: []}
     command = torchrun(2, "-m", "rlscaling.trainer", "--out", str(folder), *SETTINGS)
-    said = folder.with_suffix(".log")
-    with said.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as launcher:
+    log_file = folder.with_suffix(".log")
+    with log_file.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as launcher:
         trace = folder / "trace.jsonl"
         while not trace.exists() or trace.read_bytes().count(b"\n") < 10:
             if launcher.poll() is not None:
-                raise SystemExit(f"the run ended before it began:\n{said.read_text()}")
+                raise SystemExit(f"the run ended before it began:\n{log_file.read_text()}")
             time.sleep(0.1)
         ranks, until = processes(launcher.pid), time.monotonic() + 60 * minutes
         while time.monotonic() < until:
             if launcher.poll() is not None:
-                raise SystemExit(f"the run ended by itself:\n{said.read_text()}")
+                raise SystemExit(f"the run ended by itself:\n{log_file.read_text()}")
             for rank, process in ranks.items():
-                found[rank].append(sample(process))
+                samples[rank].append(sample(process))
             time.sleep(EVERY)
         launcher.send_signal(signal.SIGTERM)
-    return found
+    return samples
 
 
 def checks_of(rank: int, samples: list[tuple[float, int, int]]) -> list[Check]:
@@ -93,7 +93,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as out:
         folder = Path(out) / "run"
         samples = watch(folder, options.minutes)
-        checks = [check for rank, found in samples.items() for check in checks_of(rank, found)] + trace_checks(folder)
+        checks = [check for rank, own in samples.items() for check in checks_of(rank, own)] + trace_checks(folder)
     title = f"A generator and a trainer for {options.minutes:g} minutes"
     return finish(title, checks, versions("rlscaling", "torch"), options.json)
 

@@ -26,13 +26,13 @@ CUTOFFS: tuple[float | str, ...] = ("epoch", 200, 240, 300)  # steps; the first 
 
 def whole_runs(out: Path) -> tuple[list[Check], list[dict[str, object]]]:
     """Train the default recipe with three seeds; return what each must satisfy, and its numbers."""
-    found = []
+    runs = []
     for seed in SEEDS:
         (path,) = train_all({f"seed-{seed}": make_config(seed=seed)}, out, processes=1).values()
         trace = on_steps(path)
         fit = fit_on_steps(trace)
         truth = trace.metadata["ceilings"][trace.metadata["domain"]]
-        found.append(
+        runs.append(
             {
                 "seed": seed,
                 "seconds": rows(path, "eval")[-1]["wall_time"],
@@ -45,12 +45,12 @@ def whole_runs(out: Path) -> tuple[list[Check], list[dict[str, object]]]:
             }
         )
     worst = {
-        "seconds of a run, the longest": (max(run["seconds"] for run in found), 180, False, "s"),
-        "pass rate at the start, the highest": (max(run["first"] for run in found), 0.08, False, ""),
-        "pass rate at the end, the lowest": (min(run["last"] for run in found), 0.55, True, ""),
-        "A away from the ceiling, the most": (max(abs(run["A"] - run["ceiling"]) for run in found), 0.03, False, ""),
+        "seconds of a run, the longest": (max(run["seconds"] for run in runs), 180, False, "s"),
+        "pass rate at the start, the highest": (max(run["first"] for run in runs), 0.08, False, ""),
+        "pass rate at the end, the lowest": (min(run["last"] for run in runs), 0.55, True, ""),
+        "A away from the ceiling, the most": (max(abs(run["A"] - run["ceiling"]) for run in runs), 0.03, False, ""),
     }
-    return [Check(name, *values[:3], unit=values[3]) for name, values in worst.items()], found
+    return [Check(name, *values[:3], unit=values[3]) for name, values in worst.items()], runs
 
 
 def early_runs(n: int, out: Path, jobs: int) -> tuple[Check, list[dict[str, object]]]:
@@ -58,19 +58,19 @@ def early_runs(n: int, out: Path, jobs: int) -> tuple[Check, list[dict[str, obje
     steps = round(EARLY * make_config().steps)
     paths = train_all({f"early-{seed}": make_config(seed=seed, steps=steps) for seed in range(n)}, out, jobs)
     traces = [on_steps(path).up_to(steps) for path in paths.values()]
-    found = []
+    runs = []
     for cutoff in CUTOFFS:
         for seed, trace in enumerate(traces):
             fit = fit_trace(trace, min_compute=cutoff)
             low, high = bootstrap(fit, rng=seed).confidence_interval["A"]
             holds = low <= trace.metadata["ceilings"][trace.metadata["domain"]] <= high
-            found.append(
+            runs.append(
                 {"cutoff": cutoff, "seed": seed, "verdict": str(fit.verdict), "ci": (low, high), "holds": holds}
             )
-    held = {cutoff: sum(bool(run["holds"]) for run in found if run["cutoff"] == cutoff) for cutoff in CUTOFFS}
-    note = f"of {n} seeds, {steps} steps; by cutoff: " + ", ".join(f"{cut} {count}" for cut, count in held.items())
+    n_held = {cutoff: sum(bool(run["holds"]) for run in runs if run["cutoff"] == cutoff) for cutoff in CUTOFFS}
+    note = f"of {n} seeds, {steps} steps; by cutoff: " + ", ".join(f"{cut} {count}" for cut, count in n_held.items())
     name = "95 % intervals of A that hold the ceiling"
-    return Check(name, held["epoch"] / n, REQUIRED, at_least=True, unit="", note=note), found
+    return Check(name, n_held["epoch"] / n, REQUIRED, at_least=True, unit="", note=note), runs
 
 
 def main() -> int:

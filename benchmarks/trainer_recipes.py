@@ -67,11 +67,11 @@ def called(mean: float, half: float) -> str:
     return "undecided" if abs(mean) <= half else "lower" if mean < 0 else "higher"
 
 
-def recipe_table(found: dict[str, list[dict[str, Any]]]) -> str:
+def recipe_table(by_recipe: dict[str, list[dict[str, Any]]]) -> str:
     """Return one row a recipe: what was reached, against the reference."""
     lines = []
-    for name, runs in found.items():
-        mean, half = difference(runs, found[REFERENCE], "reached")
+    for name, runs in by_recipe.items():
+        mean, half = difference(runs, by_recipe[REFERENCE], "reached")
         against = "" if name == REFERENCE else f"{mean:+.3f} ± {half:.3f}"
         lines.append(
             [
@@ -89,11 +89,11 @@ def recipe_table(found: dict[str, list[dict[str, Any]]]) -> str:
     return text_table(lines, header)
 
 
-def schedule_table(found: dict[str, list[dict[str, Any]]]) -> str:
+def schedule_table(by_recipe: dict[str, list[dict[str, Any]]]) -> str:
     """Return PipelineRL-8 and PPO-off-policy-8 on the modelled cluster."""
     lines = []
     for name in (REFERENCE, "loo-8op"):
-        runs = found[name]
+        runs = by_recipe[name]
         at = [run["at_target"] for run in runs if run["at_target"] is not None]
         lines.append(
             [
@@ -127,10 +127,10 @@ def compare(out: Path, processes: int) -> None:
     }
     jobs |= {"addition": make_config(**STABLE, **BATCH), "addition-unstable": make_config(**UNSTABLE, **BATCH)}
     paths = train_all(jobs, out, processes)
-    found = {name: [summary(paths[f"{name}-{seed}"]) for seed in own] for name, own in seeds.items()}
-    print(recipe_table(found))
+    by_recipe = {name: [summary(paths[f"{name}-{seed}"]) for seed in own] for name, own in seeds.items()}
+    print(recipe_table(by_recipe))
     print()
-    print(schedule_table(found))
+    print(schedule_table(by_recipe))
     print()
     for name in ("addition", "addition-unstable"):
         run = summary(paths[name])

@@ -73,20 +73,20 @@ def compare(
 ) -> tuple[Check, dict[str, Any]]:
     """Return the ratio of our tokens per second to TRL's, and everything behind it."""
     settings, start = folder / "settings.json", folder / "start.pt"
-    given = SAME | fields
-    settings.write_text(json.dumps(given))
-    config = make_config(**given)
+    settings_of_run = SAME | fields
+    settings.write_text(json.dumps(settings_of_run))
+    config = make_config(**settings_of_run)
     torch.set_num_threads(1)
-    run = RunState(config)
-    supervised_warmup(run.model, run.task, config)
-    torch.save(run.model.state_dict(), start)
+    run = RunState.new(config)
+    supervised_warmup(run.learner.model, run.learner.task, config)
+    torch.save(run.learner.model.state_dict(), start)
     speeds: dict[str, list[float]] = {"ours": [], "trl": []}
     about: dict[str, Any] = {}
     for round_ in range(ROUNDS):
         for which in speeds:
-            got = measure(python, which, settings, start, folder / f"{which}.pt")
-            speeds[which].append(got["tokens"] / got["seconds"])
-            about |= got
+            measured = measure(python, which, settings, start, folder / f"{which}.pt")
+            speeds[which].append(measured["tokens"] / measured["seconds"])
+            about |= measured
             print(f"  {name}, round {round_ + 1}: {which} {speeds[which][-1]:,.0f} tokens/s", file=sys.stderr)
     rates = {which: _pass_rate(run, folder / f"{which}.pt") for which in ("start", *speeds)}
     median = {which: statistics.median(values) for which, values in speeds.items()}
@@ -95,14 +95,14 @@ def compare(
         f"{rates['ours']:.3f} and {rates['trl']:.3f} from {rates['start']:.3f}"
     )
     ratio = statistics.median(a / b for a, b in zip(speeds["ours"], speeds["trl"], strict=True))
-    parameters = sum(weight.numel() for weight in run.model.parameters())
+    parameters = sum(weight.numel() for weight in run.learner.model.parameters())
     more = {"speeds": speeds, "pass_rate": rates, "parameters": parameters, "trl": about["trl"]}
     return Check(name, ratio, target, at_least=True, note=note), more
 
 
 def _pass_rate(run: RunState, weights: Path) -> float:
-    run.model.load_state_dict(torch.load(weights))
-    (result,) = evaluate(run.model, run.task, run.heldout, run.config, seed=1)
+    run.learner.model.load_state_dict(torch.load(weights))
+    (result,) = evaluate(run.learner.model, run.learner.task, run.heldout, run.learner.config, seed=1)
     return result.pass_rate
 
 

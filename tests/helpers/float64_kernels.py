@@ -53,12 +53,14 @@ def row_gradient(x: Tensor, tokens: Tensor, temperature: float, d_logp: Tensor, 
     return slope / temperature
 
 
-def head_values(given: dict[str, Tensor], loss: str, temperature: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def head_values(
+    inputs: dict[str, Tensor], loss: str, temperature: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Loss, log-probabilities, and gradients by hidden states and weight in float64, where the inputs are."""
-    hidden, weight = (given[name].detach().double().requires_grad_() for name in ("hidden", "weight"))
-    logp = (hidden @ weight.T / temperature).log_softmax(-1).gather(1, given["tokens"][:, None])[:, 0]
-    rest = (given[name].double() for name in ("old_logp", "advantage", "token_weight"))
-    value, _ = LOSSES[loss](logp, *rest, CLIPS[loss], given["sequence"])
+    hidden, weight = (inputs[name].detach().double().requires_grad_() for name in ("hidden", "weight"))
+    logp = (hidden @ weight.T / temperature).log_softmax(-1).gather(1, inputs["tokens"][:, None])[:, 0]
+    rest = (inputs[name].double() for name in ("old_logp", "advantage", "token_weight"))
+    value, _ = LOSSES[loss](logp, *rest, CLIPS[loss], inputs["sequence"])
     return (value.detach(), logp.detach(), *torch.autograd.grad(value, (hidden, weight)))
 
 

@@ -75,33 +75,34 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[list[Group]], list[Group]]]] = 
 
 def gradients(run: Learner, groups: list[Group]) -> tuple[dict[str, Any], torch.Tensor]:
     """The row of an update, and the gradient before clipping as one vector."""
-    found: list[torch.Tensor] = []
+    grads: list[torch.Tensor] = []
     real = run.optimizer.step
 
     def step() -> float:
         for weight in run.optimizer.masters:
             assert weight.grad is not None
             whole = weight.grad.full_tensor() if hasattr(weight.grad, "full_tensor") else weight.grad
-            found.append(whole.flatten().clone())
+            grads.append(whole.flatten().clone())
         return real()
 
     run.optimizer.step = step  # type: ignore[method-assign]
     row = update(run, groups)
-    return row, torch.cat(found) if found else torch.zeros(1)
+    return row, torch.cat(grads) if grads else torch.zeros(1)
 
 
 def compare(config: TrainConfig, change: Callable[[list[Group]], list[Group]]) -> tuple[float, float, float]:
-    alone = RunState(config)
+    state = RunState.new(config)
+    single = state.learner
     together = Learner(config, ShardedDataParallel(dist.group.WORLD, "cpu"))
-    for run in (alone, together):
+    for run in (single, together):
         run.folder = RunFolder(None, {})
-    supervised_warmup(alone.model, alone.task, config)
-    groups = change(alone.cluster.next_batch(alone.model))
-    start = copy.deepcopy(alone.model.state_dict())
+    supervised_warmup(single.model, single.task, config)
+    groups = change(state.cluster.next_batch(single.model))
+    start = copy.deepcopy(single.model.state_dict())
     for name, value in together.model.state_dict().items():
         assert isinstance(value, DTensor)
         value.copy_(distribute_tensor(start[name], value.device_mesh, value.placements))
-    (expected, whole), (row, parts) = gradients(alone, groups), gradients(together, groups)
+    (expected, whole), (row, parts) = gradients(single, groups), gradients(together, groups)
     assert (
         expected["effective_batch"] == 1
         if change is one_row
@@ -109,7 +110,7 @@ def compare(config: TrainConfig, change: Callable[[list[Group]], list[Group]]) -
     )
     for name in ("effective_batch", "lag_max", "lag_mean", "reward_mean"):
         assert row[name] == expected[name], name
-    assert together.meter.tokens_trained == alone.meter.tokens_trained
+    assert together.meter.tokens_trained == single.meter.tokens_trained
     for name in ("entropy", "ratio_mean", "ratio_max", "clip_fraction"):
         if expected[name] is not None:
             assert abs(row[name] - expected[name]) < 1e-5 * max(1, abs(expected[name])), name

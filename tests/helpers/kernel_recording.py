@@ -31,9 +31,9 @@ class Recorder:
         self, path: str | Path, kernel: str, grid: int, block: int, values: Sequence[Tensor | float | None]
     ) -> None:
         parameters = sources.read(path).kernels[kernel]
-        held = sources.Arguments(parameters, values)
+        arguments = sources.Arguments(parameters, values)
         head = struct.pack("64siii", kernel.encode(), grid, block, len(values))
-        packed = [_argument(value, slot) for value, slot in zip(values, held.values, strict=True)]
+        packed = [_argument(value, slot) for value, slot in zip(values, arguments.values, strict=True)]
         self.launches.setdefault(path, []).append(head + b"".join(packed))
         emulation.launch(path, kernel, grid, block, values)
 

@@ -43,13 +43,17 @@ def generator(slots: int | None = None, window: tuple[int, int] | None = (3, 6))
     return Generator(Ragged(), Sampling(rng.key_of(3), N, window=window), slots=slots)  # type: ignore[arg-type]
 
 
-def check_same(found: list[Rollout], expected: list[Rollout], logp_within: float = 1e-5) -> None:
+def check_same(rollouts: list[Rollout], expected: list[Rollout], logp_within: float = 1e-5) -> None:
     names = [(r.group, r.sample) for r in expected]
-    assert sorted((r.group, r.sample) for r in found) == sorted(names), "each completion ends exactly once"
-    by_name = {(r.group, r.sample): r for r in found}
-    for want in expected:
-        got = by_name[want.group, want.sample]
-        assert got.tokens.tolist() == want.tokens.tolist()
-        assert got.sampled.tolist() == want.sampled.tolist()
-        assert (got.correct, got.truncated, got.interrupted) == (want.correct, want.truncated, want.interrupted)
-        assert np.abs(got.logp - want.logp).max() <= logp_within
+    assert sorted((r.group, r.sample) for r in rollouts) == sorted(names), "each completion ends exactly once"
+    by_name = {(r.group, r.sample): r for r in rollouts}
+    for reference in expected:
+        actual = by_name[reference.group, reference.sample]
+        assert actual.tokens.tolist() == reference.tokens.tolist()
+        assert actual.sampled.tolist() == reference.sampled.tolist()
+        assert (actual.correct, actual.truncated, actual.interrupted) == (
+            reference.correct,
+            reference.truncated,
+            reference.interrupted,
+        )
+        assert np.abs(actual.logp - reference.logp).max() <= logp_within

@@ -12,12 +12,12 @@ from rlscaling.trainer.settings.config import TrainConfig
 
 
 def config_of(folder: Path, **changes: Any) -> TrainConfig:
-    given = {
+    settings = {
         "model_path": str(folder / "tiny-qwen2"),
         "data": f"words={folder / 'train.jsonl'}",
         "downstream": f"harder={folder / 'harder.jsonl'}",
     }
-    return make_config(**{**SHORT, **given, **changes})
+    return make_config(**{**SHORT, **settings, **changes})
 
 
 def copy_model(folder: Path, target: Path) -> str:

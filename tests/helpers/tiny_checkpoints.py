@@ -65,11 +65,11 @@ def edit_config(folder: Path, **changes: Any) -> None:
 
 def word_problems() -> Any:
     """The module of ``examples/word_problems.py``, which writes problems and a tiny model."""
-    found = importlib.util.spec_from_file_location("word_problems", EXAMPLES / "word_problems.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location("word_problems", EXAMPLES / "word_problems.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -45,24 +45,24 @@ def finish(command: Sequence[str], environment: Mapping[str, str] | None = None)
 
 def rows(folder: Path, name: str = TRACE) -> list[dict[str, Any]]:
     """The rows of a trace, header left out."""
-    found = [json.loads(line) for line in (folder / name).read_text().splitlines()]
-    return [row for row in found if row["kind"] != "header"]
+    rows = [json.loads(line) for line in (folder / name).read_text().splitlines()]
+    return [row for row in rows if row["kind"] != "header"]
 
 
-def repeatable(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def repeatable(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows without what is measured."""
-    return [{k: v for k, v in row.items() if k not in MEASURED and not k.startswith("seconds_")} for row in found]
+    return [{k: v for k, v in row.items() if k not in MEASURED and not k.startswith("seconds_")} for row in rows]
 
 
 def processes(launcher: int) -> dict[int, int]:
     """Rank -> process of the ranks that a torchrun has started."""
-    found = {}
+    processes = {}
     for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
         environment = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         ranks = [int(entry[5:]) for entry in environment if entry.startswith(b"RANK=")]
         if ranks:
-            found[ranks[0]] = int(child)
-    return found
+            processes[ranks[0]] = int(child)
+    return processes
 
 
 def kill_one(command: Sequence[str], folder: Path, victim: int, lines: int) -> tuple[list[bytes], str, float]:
@@ -79,10 +79,10 @@ def kill_one(command: Sequence[str], folder: Path, victim: int, lines: int) -> t
             time.sleep(0.002)
         os.kill(processes(launcher.pid)[victim], signal.SIGKILL)
         began = time.monotonic()
-        said, _ = launcher.communicate(timeout=SECONDS)
+        output, _ = launcher.communicate(timeout=SECONDS)
         assert launcher.returncode != 0
     whole = trace.read_bytes().split(b"\n")[:-1]
-    return whole[1:], said, time.monotonic() - began
+    return whole[1:], output, time.monotonic() - began
 
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}

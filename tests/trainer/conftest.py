@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rlscaling.trainer.training.run_state import cpu_threads
+from rlscaling.trainer.training.learner import cpu_threads
 
 
 @pytest.fixture(autouse=True)

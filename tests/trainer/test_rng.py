@@ -29,8 +29,8 @@ from rlscaling.trainer import rng as counter
 def test_philox_known_answers(words: tuple[int, ...], key: tuple[int, int], expected: tuple[int, ...]) -> None:
     """Random123's kat_vectors for philox4x32 with 10 rounds."""
     c = tuple(torch.tensor([word]) for word in words)
-    got = counter.philox((c[0], c[1], c[2], c[3]), key[1] << 32 | key[0])
-    assert tuple(int(word) for word in got) == expected
+    actual = counter.philox((c[0], c[1], c[2], c[3]), key[1] << 32 | key[0])
+    assert tuple(int(word) for word in actual) == expected
 
 
 def test_philox_against_numpy() -> None:
@@ -39,8 +39,8 @@ def test_philox_against_numpy() -> None:
     words = rng.integers(2**32, size=(4, 200))
     key = (int(rng.integers(2**32)), int(rng.integers(2**32)))
     c = [torch.from_numpy(row) for row in words]
-    got = torch.stack(counter.philox((c[0], c[1], c[2], c[3]), key[1] << 32 | key[0])).T
-    for column, out in zip(words.T.tolist(), got.tolist(), strict=True):
+    actual = torch.stack(counter.philox((c[0], c[1], c[2], c[3]), key[1] << 32 | key[0])).T
+    for column, out in zip(words.T.tolist(), actual.tolist(), strict=True):
         a, b, d, e = column
         k0, k1 = key
         for _ in range(10):
@@ -57,8 +57,8 @@ def test_uniforms_are_open_uniform_and_independent_of_the_others() -> None:
     assert 0 < u.min()
     assert u.max() <= 1 - 2**-24
     assert scipy.stats.kstest(u.flatten().numpy(), "uniform").pvalue > 0.01
-    alone = counter.uniforms(counter.key_of(7), streams[5:6], positions[5:6], 6)
-    assert torch.equal(alone, u[5:6])
+    single = counter.uniforms(counter.key_of(7), streams[5:6], positions[5:6], 6)
+    assert torch.equal(single, u[5:6])
     assert torch.equal(counter.uniforms(counter.key_of(7), streams, positions, 3), u[:, :3])
     for other in (counter.key_of(8), counter.key_of(7, counter.EVALUATION)):
         assert not torch.equal(counter.uniforms(other, streams, positions, 6), u)

@@ -30,7 +30,8 @@ class TraceWriter:
     path
         The file, in a folder that exists.
     header
-        What describes the run: ``run_id``, ``recipe``, ``seed``, ``compute_unit``, ``config_hash`` ...
+        What is known about the run: ``run_id``, ``recipe``, ``change`` (what a leave-one-out recipe undoes in the
+        reference, in a few words), ``seed``, ``compute_unit``, ``config_hash`` ...
     append
         Continue a file that is there. A torn last line is moved to ``<path>.torn``.
 

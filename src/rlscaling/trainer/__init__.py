@@ -1,4 +1,4 @@
-"""The bundled trainer: ScaleRL and its rivals on small verifiable tasks, on one device or, under torchrun, on several.
+"""The bundled trainer: ScaleRL and other recipes on small verifiable tasks, on one device or, by torchrun, on several.
 
 Importing this package imports no torch; ``train`` does.
 """

@@ -11,8 +11,8 @@ from rlscaling.errors import RLScalingError
 from rlscaling.trainer.command.arguments import add_arguments
 from rlscaling.trainer.command.jobs import jobs_of, run_jobs
 from rlscaling.trainer.command.ranks import add_rank_arguments, run_on_ranks
-from rlscaling.trainer.distributed.layout import RankInfo, place_of
-from rlscaling.trainer.distributed.shutdown import ended_by_a_signal, report_in_peace
+from rlscaling.trainer.distributed.layout import RankInfo, rank_info_of
+from rlscaling.trainer.distributed.shutdown import ignore_sigterm, sigterm_as_error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,9 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_rank_arguments(parser)
     options = parser.parse_args(arguments)
     try:
-        place = place_of(os.environ)
-        if place is not None and place.world > 1:
-            return _on_ranks(options, place)
+        rank_info = rank_info_of(os.environ)
+        if rank_info is not None and rank_info.world_size > 1:
+            return _on_ranks(options, rank_info)
         if options.generators is not None or options.trainers is not None:
             parser.error("--generators and --trainers share out the ranks of torchrun, and there is one process only")
         jobs = jobs_of(options)
@@ -39,15 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _on_ranks(options: argparse.Namespace, place: RankInfo) -> int:
-    """Train as one of several ranks; every one says why it ends."""
-    with ended_by_a_signal():
+def _on_ranks(options: argparse.Namespace, rank_info: RankInfo) -> int:
+    """Train as one of several ranks, each of which reports why it ends."""
+    with sigterm_as_error():
         try:
-            for line in run_on_ranks(options, place):
+            for line in run_on_ranks(options, rank_info):
                 print(line, flush=True)
         except RLScalingError as error:
-            report_in_peace()
-            print(f"error on rank {place.rank}: {error}", file=sys.stderr, flush=True)
+            ignore_sigterm()
+            print(f"error on rank {rank_info.rank}: {error}", file=sys.stderr, flush=True)
             return 3
     return 0
 

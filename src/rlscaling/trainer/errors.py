@@ -1,4 +1,4 @@
-"""What the trainer raises on purpose."""
+"""Exceptions of the trainer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rlscaling.errors import RLScalingError
 
 
 class TrainError(RLScalingError):
-    """A training run cannot start, go on or resume: the message names the value, the reason and the remedy."""
+    """A training run cannot start, continue or resume: the message names the value, the reason and the remedy."""
 
 
 @contextlib.contextmanager
 def needing(package: str, extra: str) -> Iterator[None]:
-    """Say how to install a package when an import inside finds that it is missing.
+    """Name the extra to install when an import inside fails for want of a package.
 
     Raises
     ------
@@ -32,5 +32,5 @@ def needing(package: str, extra: str) -> Iterator[None]:
 
 
 def needing_torch() -> contextlib.AbstractContextManager[None]:
-    """Say how to install torch when an import inside finds that it is missing."""
+    """Name the extra to install when an import inside fails for want of torch."""
     return needing("torch", "trainer")

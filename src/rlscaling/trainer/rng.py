@@ -1,4 +1,4 @@
-"""Random numbers that depend on a counter and a key, and on nothing else.
+"""Counter-based random numbers: they depend on a counter and a key, and on nothing else.
 
 Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): the noise of a token is a
 function of the seed, the completion's stream and the token's position, so that a completion does not depend on which

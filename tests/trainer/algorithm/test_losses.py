@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -127,6 +129,12 @@ def test_on_policy_every_loss_has_the_gradient_of_reinforce(name: str) -> None:
     # gspo's tokens share one ratio: equal weights within a sequence
     fresh = case._replace(logp=case.old.clone(), weight=torch.full_like(case.old, 1 / len(case.old)))
     torch.testing.assert_close(gradient(name, fresh), gradient("reinforce", fresh), rtol=1e-12, atol=1e-15)
+
+
+def test_losses_are_named_by_their_records_and_need_no_torch() -> None:
+    assert all(loss.name == name for name, loss in LOSSES.items())
+    code = "import sys, rlscaling.trainer.algorithm.losses; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_grpo_is_dapo_with_equal_clips() -> None:

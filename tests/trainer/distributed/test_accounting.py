@@ -28,8 +28,8 @@ def test_rank_clock_leaves_evaluations_out() -> None:
         time.sleep(0.05)
     with clock.left_out(), clock.waiting():
         time.sleep(0.1)
-    spent = clock.read()
-    assert 0.05 <= spent.waiting < 0.1
-    assert spent.waiting <= spent.elapsed < 0.1
+    seconds = clock.read()
+    assert 0.05 <= seconds.waiting < 0.1
+    assert seconds.waiting <= seconds.elapsed < 0.1
     assert RankSeconds(3.0, 4.0).since(RankSeconds(1.0, 0.0)).idle_fraction == 0.5
     assert RankSeconds().idle_fraction is None

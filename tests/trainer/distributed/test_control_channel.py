@@ -30,34 +30,34 @@ def ends() -> Iterator[tuple[ControlServer, list[ControlClient]]]:
     store = dist.HashStore()
     with ThreadPoolExecutor(3) as pool:
         made = pool.submit(ControlServer, store, "channel", "127.0.0.1", [1, 2], 30.0)
-        spokes = [pool.submit(ControlClient, store, "channel", "127.0.0.1", rank, 30.0).result(30) for rank in (1, 2)]
-        hub = made.result(30)
-    yield hub, spokes
-    hub.close()
-    for spoke in spokes:
-        spoke.close()
+        clients = [pool.submit(ControlClient, store, "channel", "127.0.0.1", rank, 30.0).result(30) for rank in (1, 2)]
+        server = made.result(30)
+    yield server, clients
+    server.close()
+    for client in clients:
+        client.close()
 
 
 def test_messages_arrive_as_they_were_sent(ends: tuple[ControlServer, list[ControlClient]]) -> None:
-    hub, spokes = ends
+    server, clients = ends
     arrays = {
         "flags": torch.tensor([True, False, True]),
         "numbers": torch.arange(6).reshape(2, 3),
         "none": torch.empty(0, dtype=torch.float64),
         "scale": torch.tensor(1.5),
     }
-    spokes[1].send(Message("group", {"gap": None, "n": 3}, arrays))
-    received = hub.receive(30)
+    clients[1].send(Message("group", {"gap": None, "n": 3}, arrays))
+    received = server.receive(30)
     assert received is not None
     rank, message = received
     assert (rank, message.kind, message.facts) == (2, "group", {"gap": None, "n": 3})
     for name, value in arrays.items():
         assert message.arrays[name].dtype == value.dtype
         assert torch.equal(message.arrays[name], value)
-    assert not spokes[0].waiting()
-    hub.send(Message("start", {"groups": [[0, 7]]}), [1])
-    assert spokes[0].receive().facts["groups"] == [[0, 7]]
-    assert hub.receive(0.01) is None
+    assert not clients[0].waiting()
+    server.send(Message("start", {"groups": [[0, 7]]}), [1])
+    assert clients[0].receive().facts["groups"] == [[0, 7]]
+    assert server.receive(0.01) is None
 
 
 def test_nothing_but_data_is_decoded() -> None:
@@ -69,44 +69,44 @@ def test_nothing_but_data_is_decoded() -> None:
 
 def test_waiting_costs_no_cpu(ends: tuple[ControlServer, list[ControlClient]]) -> None:
     """A generator without work sleeps in ``receive`` until the next message."""
-    hub, spokes = ends
-    spent: list[float] = []
+    server, clients = ends
+    waited: list[float] = []
 
     def wait() -> None:
         began = time.thread_time()
-        spokes[0].receive()
-        spent.append(time.thread_time() - began)
+        clients[0].receive()
+        waited.append(time.thread_time() - began)
 
     thread = threading.Thread(target=wait)
     thread.start()
     time.sleep(0.5)
-    assert not spent
-    hub.send(Message("push", {"version": 1}), [1])
+    assert not waited
+    server.send(Message("push", {"version": 1}), [1])
     thread.join(30)
-    assert spent[0] < 0.05
+    assert waited[0] < 0.05
 
 
 def test_a_lost_rank_is_noticed_and_the_others_are_told(ends: tuple[ControlServer, list[ControlClient]]) -> None:
-    hub, spokes = ends
-    hub.explain = lambda rank: f"{rank} is gone"
-    spokes[0].close()
-    assert hub.lost() == 1
+    server, clients = ends
+    server.explain = lambda rank: f"{rank} is gone"
+    clients[0].close()
+    assert server.lost() == 1
     with pytest.raises(PeerLostError, match="1 is gone"):
-        spokes[1].receive()
+        clients[1].receive()
 
 
 def test_rank_0_lost_is_noticed(ends: tuple[ControlServer, list[ControlClient]]) -> None:
-    hub, spokes = ends
-    hub.close()
+    server, clients = ends
+    server.close()
     with pytest.raises(PeerLostError, match="rank 0 has ended before the run was done; start again with --resume"):
-        spokes[0].receive()
-    assert "rank 0 has ended" in spokes[1].reason()
+        clients[0].receive()
+    assert "rank 0 has ended" in clients[1].reason()
 
 
 def test_reason_of_the_end_is_told(ends: tuple[ControlServer, list[ControlClient]]) -> None:
-    hub, spokes = ends
-    hub.abort("the loss of step 3 is nan")
-    assert [spoke.reason() for spoke in spokes] == ["the loss of step 3 is nan"] * 2
+    server, clients = ends
+    server.abort("the loss of step 3 is nan")
+    assert [client.reason() for client in clients] == ["the loss of step 3 is nan"] * 2
 
 
 def test_strangers_are_not_let_in() -> None:
@@ -115,7 +115,7 @@ def test_strangers_are_not_let_in() -> None:
         made = pool.submit(ControlServer, store, "channel", "127.0.0.1", [1], 0.5)
         port = int(store.get("channel").decode()[1:].split(",")[0])
         with socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(control_channel._HELLO.pack(b"\0" * 32, 1))
+            stranger.sendall(control_channel._GREETING.pack(b"\0" * 32, 1))
             assert stranger.recv(1) == b""
         with pytest.raises(TrainError, match=r"rank 1 did not call within 0.5 s"):
             made.result(30)

@@ -73,9 +73,9 @@ def test_work_goes_to_the_generator_with_the_least() -> None:
 
 def test_resumed_dispatch_starts_what_was_in_flight_anew_on_any_number_of_generators() -> None:
     work, draw = Dispatcher(Schedule("pipeline", 1, P), [1, 2]), counting()
-    given = dict(item for new in work.assign(draw).values() for item in new)
+    assigned = dict(item for new in work.assign(draw).values() for item in new)
     for n in (0, 1, 2, 3, 5):
-        work.add(group(n, given[n]))
+        work.add(group(n, assigned[n]))
     work.take()
     work.updates += 1
     state = work.state_dict()
@@ -106,8 +106,8 @@ def test_a_pool_that_runs_out_stops_after_the_last_whole_batch() -> None:
 
 def test_groups_come_out_of_a_message_sorted() -> None:
     rollouts = [r for g in (group(3, 30), group(2, 20)) for r in reversed(g.rollouts)]
-    found = groups_of(pack_rollouts(rollouts), prompt)
-    assert [(g.index, g.prompt.index, [r.sample for r in g.rollouts]) for g in found] == [
+    groups = groups_of(pack_rollouts(rollouts), prompt)
+    assert [(g.index, g.prompt.index, [r.sample for r in g.rollouts]) for g in groups] == [
         (2, 20, [0, 1]),
         (3, 30, [0, 1]),
     ]

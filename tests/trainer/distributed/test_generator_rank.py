@@ -11,15 +11,15 @@ from rlscaling.trainer.training.run_state import RunState
 
 def test_shares_of_an_evaluation_are_the_evaluation() -> None:
     config = make_config(**{**SMALL, "eval_samples": 3})
-    run = RunState(config)
+    run = RunState.new(config)
     seed = evaluation_seed(config, 5)
-    whole = generate_all(run.model, run.task, run.heldout, 3, seed=seed)
+    whole = generate_all(run.learner.model, run.learner.task, run.heldout, 3, seed=seed)
     shares = [share_of(len(run.heldout), i, 4) for i in range(4)]
     assert [len(share) for share in shares] == [2, 3, 2, 3]
     parts = []
     for share in shares:
         prompts = [run.heldout[i] for i in share]
-        parts += heldout_rollouts(run.model, run.task, prompts, config, seed=seed, numbers=share)
+        parts += heldout_rollouts(run.learner.model, run.learner.task, prompts, config, seed=seed, numbers=share)
     assert [(r.group, r.sample, r.tokens.tolist()) for r in parts] == [
         (r.group, r.sample, r.tokens.tolist()) for r in whole
     ]

@@ -21,7 +21,7 @@ def answers(proposals: list[SettingsProposal], timeout: float = 30.0) -> list[st
 
     def ask(rank: int) -> str:
         try:
-            agree(store, proposals[rank], rank=rank, world=len(proposals), name="agree", timeout=timeout)
+            agree(store, proposals[rank], rank=rank, world_size=len(proposals), name="agree", timeout=timeout)
         except TrainError as error:
             return str(error)
         return ""
@@ -49,22 +49,22 @@ def test_equal_ranks_agree(tmp_path: Path) -> None:
     ],
 )
 def test_every_rank_hears_of_a_difference(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    told = answers([proposed(tmp_path, 0), proposed(tmp_path, 1, **changes), proposed(tmp_path, 2)])
-    assert told == [f"the ranks disagree: {message}; start all of them with the same command"] * 3
+    messages = answers([proposed(tmp_path, 0), proposed(tmp_path, 1, **changes), proposed(tmp_path, 2)])
+    assert messages == [f"the ranks disagree: {message}; start all of them with the same command"] * 3
 
 
 def test_every_rank_hears_of_another_checkpoint(tmp_path: Path) -> None:
     train(make_config(**{**SMALL, "steps": 1, "eval_samples": 2}), tmp_path / "there")
     mine, other = proposed(tmp_path / "there", 0), proposed(tmp_path / "elsewhere", 1)
     other = SettingsProposal({**other.settings, "out": mine.settings["out"]})  # the same path on another machine
-    told = answers([mine, other, proposed(tmp_path / "there", 2)])
-    assert len(set(told)) == 1
-    assert "and rank 1 has checkpoint='none'; all trainer ranks must see the same folder" in told[0]
+    messages = answers([mine, other, proposed(tmp_path / "there", 2)])
+    assert len(set(messages)) == 1
+    assert "and rank 1 has checkpoint='none'; all trainer ranks must see the same folder" in messages[0]
     (tmp_path / "there" / "checkpoint.pt").write_bytes(b"torn")
-    told = answers([proposed(tmp_path / "there", rank) for rank in range(3)])
-    assert all("rank 0: " in line and "cannot be read as a checkpoint" in line for line in told)
+    messages = answers([proposed(tmp_path / "there", rank) for rank in range(3)])
+    assert all("rank 0: " in line and "cannot be read as a checkpoint" in line for line in messages)
 
 
 def test_a_rank_that_never_comes_is_named() -> None:
     with pytest.raises(TrainError, match=r"rank 1 of 2 has said nothing for 0.1 s: it has not started"):
-        agree(dist.HashStore(), SettingsProposal({}), rank=0, world=2, name="agree", timeout=0.1)
+        agree(dist.HashStore(), SettingsProposal({}), rank=0, world_size=2, name="agree", timeout=0.1)

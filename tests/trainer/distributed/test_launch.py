@@ -32,19 +32,19 @@ def test_one_generator_and_one_trainer(tmp_path: Path) -> None:
     assert trace.compute_unit == "device-hours"
     assert trace.metadata["roles"] == {"generators": 1, "trainers": 1, "modelled": False}
     assert trace.metadata["n_devices"] == 2
-    found = rows(tmp_path)
-    assert set().union(*found) <= set(COLUMNS)
-    steps = [row for row in found if row["kind"] == "train"]
+    written = rows(tmp_path)
+    assert set().union(*written) <= set(COLUMNS)
+    steps = [row for row in written if row["kind"] == "train"]
     assert [row["step"] for row in steps] == list(range(1, 25))
-    assert [row["step"] for row in found if row["kind"] == "eval"] == list(range(0, 25, 4))
+    assert [row["step"] for row in written if row["kind"] == "eval"] == list(range(0, 25, 4))
     assert max(row["lag_max"] or 0 for row in steps) in (1, 2)  # generation was ahead, and at most by k
     assert all(0 < row["idle_fraction"] < 1 for row in steps)
     assert all(row["tokens_per_second"] > 0 for row in steps)
-    assert not any("modelled_gpu_hours" in row for row in found)
+    assert not any("modelled_gpu_hours" in row for row in written)
     assert len({row["loss"] for row in steps}) > 12
     # weights, gradients and two moments of FP32
     assert steps[-1]["peak_state_bytes"] == 4 * 4 * trace.metadata["n_parameters"]
-    last = found[-1]
+    last = written[-1]
     seconds = last["seconds_generate"] + last["seconds_train"] + last["seconds_checkpoint"]
     assert last["compute"] == pytest.approx(2 * seconds / 3600)
     assert last["eval_gpu_hours"] == pytest.approx(2 * last["seconds_evaluate"] / 3600)
@@ -54,8 +54,8 @@ def test_one_generator_and_one_trainer(tmp_path: Path) -> None:
 def test_ppo_off_policy_is_the_run_of_one_process_and_survives_a_kill(tmp_path: Path) -> None:
     """Nothing overlaps, so timing decides nothing: rank 0 killed, resumed, and the rows are those of one process."""
     changes: dict[str, Any] = {"schedule": "ppo-off-policy", "k": 3, "steps": 8, "checkpoint_every": 1}
-    logged, said, _ = kill_one(trainer(2, tmp_path, **changes), tmp_path, 0, 7)
-    assert "rank 0 has ended before the run was done; start again with --resume" in said
+    logged, output, _ = kill_one(trainer(2, tmp_path, **changes), tmp_path, 0, 7)
+    assert "rank 0 has ended before the run was done; start again with --resume" in output
     done = finish(trainer(2, tmp_path, "--resume", **changes))
     assert done.returncode == 0, done.stderr
     assert_nothing_lost(tmp_path, logged)
@@ -71,19 +71,19 @@ def assert_nothing_lost(folder: Path, logged: list[bytes], steps: int = 8) -> No
     aside = folder / "trace.discarded.jsonl"
     moved = aside.read_bytes().split(b"\n") if aside.exists() else []
     assert all(line in trace or line in moved for line in logged)
-    found = rows(folder)
-    assert [row["step"] for row in found if row["kind"] == "train"] == list(range(1, steps + 1))
-    assert [row["step"] for row in found if row["kind"] == "eval"] == sorted({*range(0, steps, 4), steps})
-    assert [row["compute"] for row in found] == sorted(row["compute"] for row in found)
-    assert max(row["lag_max"] or 0 for row in found if row["kind"] == "train") <= 8
+    written = rows(folder)
+    assert [row["step"] for row in written if row["kind"] == "train"] == list(range(1, steps + 1))
+    assert [row["step"] for row in written if row["kind"] == "eval"] == sorted({*range(0, steps, 4), steps})
+    assert [row["compute"] for row in written] == sorted(row["compute"] for row in written)
+    assert max(row["lag_max"] or 0 for row in written if row["kind"] == "train") <= 8
 
 
 def test_a_killed_generator_ends_the_job_and_another_number_of_ranks_goes_on(tmp_path: Path) -> None:
     """Two trainers and a generator, which is killed; one trainer goes on from the checkpoint of two."""
-    logged, said, seconds = kill_one(trainer(3, tmp_path, "--trainers=2", steps=400), tmp_path, 2, 9)
-    assert "error on rank 0: rank 2, a generator, has ended before the run was done; the run stops after step" in said
-    assert "is whole: start again with --resume" in said
-    assert "error on rank 1: rank 2, a generator, has ended" in said
+    logged, output, seconds = kill_one(trainer(3, tmp_path, "--trainers=2", steps=400), tmp_path, 2, 9)
+    assert "error on rank 0: rank 2, a generator, has ended before the run was done; the run stops after step" in output
+    assert "is whole: start again with --resume" in output
+    assert "error on rank 1: rank 2, a generator, has ended" in output
     assert seconds < 30
     last = json.loads(logged[-1])["step"]
     done = finish(trainer(2, tmp_path, "--trainers=1", "--resume", steps=last + 4))
@@ -102,10 +102,10 @@ def test_sigkill_of_any_rank_at_any_moment(case: int, tmp_path: Path) -> None:
     for attempt in range(2):
         resume = ["--resume"] if attempt else []
         victim, lines = int(rng.integers(3)), int(rng.integers(2, 20)) + 18 * attempt
-        more, said, seconds = kill_one(
+        more, output, seconds = kill_one(
             trainer(3, tmp_path, "--trainers=2", *resume, **changes), tmp_path, victim, lines
         )
-        assert f"rank {victim}" in said
+        assert f"rank {victim}" in output
         assert seconds < 30
         logged += more
     done = finish(trainer(3, tmp_path, "--trainers=2", "--resume", **changes))
@@ -126,9 +126,9 @@ def test_ranks_that_disagree_all_say_so(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     done = finish(torchrun(2, str(program), "--seed=1", "--out", str(tmp_path / "run"), "--threads=1"))
     assert done.returncode != 0
-    said = "the ranks disagree: rank 0 has seed=0 and rank 1 has seed=1; start all of them with the same command"
+    output = "the ranks disagree: rank 0 has seed=0 and rank 1 has seed=1; start all of them with the same command"
     for rank in (0, 1):
-        assert f"error on rank {rank}: {said}" in done.stderr
+        assert f"error on rank {rank}: {output}" in done.stderr
     assert not (tmp_path / "run").exists()  # nothing was computed
 
 
@@ -154,26 +154,26 @@ def test_a_pretrained_model_on_problems_from_files(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     word_problems().write_all(tmp_path, 120)
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         **SHORT, "model_path": str(tmp_path / "tiny-qwen2"), "data": f"words={tmp_path / 'train.jsonl'}",
         "downstream": f"harder={tmp_path / 'harder.jsonl'}", "schedule": "ppo-off-policy", "k": 2, "steps": 4,
     }  # fmt: skip
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     save = ["--save-model", str(tmp_path / "saved")]
     command = torchrun(3, "-m", "rlscaling.trainer", "--out", str(tmp_path / "ranks"), "--trainers=2", *options, *save)
     done = finish(command)
     assert done.returncode == 0, done.stderr
-    alone = train(make_config(**given), tmp_path / "one", save_model=tmp_path / "saved-one")
-    found, expected = rows(tmp_path / "ranks"), list(alone.rows)
-    assert [(row["kind"], row["step"], row.get("domain")) for row in found] == [
+    single = train(make_config(**settings), tmp_path / "one", save_model=tmp_path / "saved-one")
+    written, expected = rows(tmp_path / "ranks"), list(single.rows)
+    assert [(row["kind"], row["step"], row.get("domain")) for row in written] == [
         (row["kind"], row["step"], row.get("domain")) for row in expected
     ]
-    assert all(row["checks_failed"] == 0 for row in found)
-    first = [row["pass_rate"] for row in found if row["kind"] == "eval" and row["step"] == 0]
+    assert all(row["checks_failed"] == 0 for row in written)
+    first = [row["pass_rate"] for row in written if row["kind"] == "eval" and row["step"] == 0]
     assert first == [row["pass_rate"] for row in expected if row["kind"] == "eval" and row["step"] == 0]
     header = read_jsonl(tmp_path / "ranks" / TRACE)[0]
     assert header["downstream"] == ["harder"]
-    assert header["config_hash"] == read_jsonl(alone.trace_path)[0]["config_hash"]
+    assert header["config_hash"] == read_jsonl(single.trace_path)[0]["config_hash"]
     saved, other = (load_file(tmp_path / name / "model.safetensors") for name in ("saved", "saved-one"))
     assert saved.keys() == other.keys()
     assert all(saved[name].shape == other[name].shape and saved[name].isfinite().all() for name in saved)

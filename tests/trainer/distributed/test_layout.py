@@ -7,13 +7,13 @@ import pytest
 from helpers.small_runs import SMALL
 from helpers.torchrun import TORCHRUN
 from rlscaling.trainer import TrainError, make_config
-from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, place_of
+from rlscaling.trainer.distributed.layout import Layout, check_layout, layout_of, rank_info_of
 
 
 def test_place_is_what_torchrun_says() -> None:
-    place = place_of(TORCHRUN)
-    assert place is not None
-    assert (place.rank, place.world, place.master) == (1, 2, "localhost")
+    rank_info = rank_info_of(TORCHRUN)
+    assert rank_info is not None
+    assert (rank_info.rank, rank_info.world_size, rank_info.master) == (1, 2, "localhost")
 
 
 @pytest.mark.parametrize(
@@ -26,18 +26,20 @@ def test_place_is_what_torchrun_says() -> None:
 )
 def test_broken_variables_are_refused(changes: dict[str, str], message: str) -> None:
     with pytest.raises(TrainError, match=message):
-        place_of({**TORCHRUN, **changes})
+        rank_info_of({**TORCHRUN, **changes})
 
 
 def test_one_rank_in_five_trains() -> None:
-    assert [layout_of(world).trainers for world in (2, 3, 5, 10, 80)] == [1, 1, 1, 2, 16]
+    assert [layout_of(world_size).trainers for world_size in (2, 3, 5, 10, 80)] == [1, 1, 1, 2, 16]
     assert layout_of(8, generators=5) == Layout(5, 3)
 
 
-@pytest.mark.parametrize(("world", "given"), [(1, {}), (2, {"generators": 2}), (3, {"generators": 1, "trainers": 1})])
-def test_roles_that_do_not_add_up(world: int, given: dict[str, int]) -> None:
-    with pytest.raises(TrainError, match=rf"on {world} ranks?: each role needs at least one"):
-        layout_of(world, **given)
+@pytest.mark.parametrize(
+    ("world_size", "roles"), [(1, {}), (2, {"generators": 2}), (3, {"generators": 1, "trainers": 1})]
+)
+def test_roles_that_do_not_add_up(world_size: int, roles: dict[str, int]) -> None:
+    with pytest.raises(TrainError, match=rf"on {world_size} ranks?: each role needs at least one"):
+        layout_of(world_size, **roles)
 
 
 def test_ranks_without_work_are_refused() -> None:

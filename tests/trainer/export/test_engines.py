@@ -38,12 +38,12 @@ VERL_VALUES = {
 def test_trl_takes_every_option(recipe: str, tmp_path: Path) -> None:
     import trl
 
-    found = export_recipe(recipe, "trl")
+    export = export_recipe(recipe, "trl")
     fields = {field.name for field in dataclasses.fields(trl.GRPOConfig)}
-    assert set(found.options) <= fields
+    assert set(export.options) <= fields
     # what a machine without a GPU needs to accept any settings at all
-    config = trl.GRPOConfig(output_dir=str(tmp_path), bf16=False, use_cpu=True, report_to=[], **found.options)
-    for name, value in found.options.items():
+    config = trl.GRPOConfig(output_dir=str(tmp_path), bf16=False, use_cpu=True, report_to=[], **export.options)
+    for name, value in export.options.items():
         assert getattr(config, name) == value, name
     updates = 8 if RECIPES[recipe].fields["schedule"] == "ppo-off-policy" else 1
     assert config.generation_batch_size == 48 * 16 * updates, "completions between two generations"
@@ -52,8 +52,8 @@ def test_trl_takes_every_option(recipe: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_verl_has_every_option(recipe: str) -> None:
     options = export_recipe(recipe, "verl").options
-    known = {f"{group}.{name}" for group, names in VERL.items() for name in names.split()}
-    assert set(options) <= known
+    verl_names = {f"{group}.{name}" for group, names in VERL.items() for name in names.split()}
+    assert set(options) <= verl_names
     for name, values in VERL_VALUES.items():
         assert options[name] in values
     assert options["data.train_batch_size"] % options["actor_rollout_ref.actor.ppo_mini_batch_size"] == 0

@@ -70,8 +70,10 @@ def test_standard_error_is_that_of_repeated_evaluations(rng: np.random.Generator
 
 def test_evaluation_repeats_and_its_seed_matters() -> None:
     config = small_config(task="sort+modular")
-    run = RunState(config)
-    first, again, other = (evaluate(run.model, run.task, run.heldout, config, seed=seed) for seed in (1, 1, 2))
+    run = RunState.new(config)
+    first, again, other = (
+        evaluate(run.learner.model, run.learner.task, run.heldout, config, seed=seed) for seed in (1, 1, 2)
+    )
     assert first == again
     assert first != other
     assert [(result.domain, result.n_prompts, result.n_samples) for result in first] == [

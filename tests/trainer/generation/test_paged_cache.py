@@ -73,21 +73,21 @@ class Flight:
 
     def step(self) -> None:
         tokens = torch.stack([self.tokens[s, n : n + 1] for s, n in self.rows])
-        found = self.model(tokens, cache=self.cache)[:, 0]
+        actual = self.model(tokens, cache=self.cache)[:, 0]
         expected = torch.stack([self.full[s, n] for s, n in self.rows])
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-4)
         self.rows = [(s, n + 1) for s, n in self.rows]
         self.check()
 
     def check(self) -> None:
         """Every row has the pages that its tokens need, each once, with zeros behind the last token."""
         cache = self.cache
-        held = [n for _, n in self.rows]
-        assert cache.positions.tolist() == cache._held.tolist() == held
+        lengths = [n for _, n in self.rows]
+        assert cache.positions.tolist() == cache._lengths.tolist() == lengths
         used = np.flatnonzero(cache._owner >= 0)
-        found = sorted(zip(cache._owner[used].tolist(), cache._piece[used].tolist(), strict=True))
-        assert found == [(row, piece) for row, n in enumerate(held) for piece in range(-(-n // cache.page))]
-        filled = np.array(held)[cache._owner[used]] - cache._piece[used] * cache.page
+        actual = sorted(zip(cache._owner[used].tolist(), cache._piece[used].tolist(), strict=True))
+        assert actual == [(row, piece) for row, n in enumerate(lengths) for piece in range(-(-n // cache.page))]
+        filled = np.array(lengths)[cache._owner[used]] - cache._piece[used] * cache.page
         behind = torch.arange(cache.page) >= torch.from_numpy(filled)[:, None]
         for part in (*cache.k, *(v.mT for v in cache.v)):
             assert not part[torch.from_numpy(used)].permute(0, 3, 1, 2)[behind].any()
@@ -159,10 +159,10 @@ def test_a_row_that_diverged_spoils_no_other(page: int, monkeypatch: pytest.Monk
     flight.cache.extend(spoiled, torch.tensor([0]))
     flight.join(2, 6)
     tokens = torch.stack((flight.tokens[0, 9:10], flight.tokens[1, 11:12], flight.tokens[2, 6:7]))
-    found = flight.model(tokens, cache=flight.cache)[:, 0]
-    assert found[1].isnan().all()
-    torch.testing.assert_close(found[0], flight.full[0, 9], atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(found[2], flight.full[2, 6], atol=1e-5, rtol=1e-4)
+    actual = flight.model(tokens, cache=flight.cache)[:, 0]
+    assert actual[1].isnan().all()
+    torch.testing.assert_close(actual[0], flight.full[0, 9], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(actual[2], flight.full[2, 6], atol=1e-5, rtol=1e-4)
     flight.rows = [(0, 10), (1, 12), (2, 7)]
     flight.leave({1})
     flight.join(3, 8, copies=2)
@@ -224,9 +224,9 @@ def test_bf16_is_no_further_from_fp32_than_the_plain_cache_is(page: int, monkeyp
     paged.extend(read(model, tokens[:, :5]), torch.arange(64))
     expected, gaps = exact(tokens), {}
     for name, cache in (("plain", plain), ("paged", paged)):
-        found = torch.cat([model(tokens[:, t : t + 1], cache=cache) for t in range(5, MOST)], 1)
-        assert found.dtype == torch.bfloat16
-        gaps[name] = float((found.float() - expected[:, 5:]).abs().mean())
+        actual = torch.cat([model(tokens[:, t : t + 1], cache=cache) for t in range(5, MOST)], 1)
+        assert actual.dtype == torch.bfloat16
+        gaps[name] = float((actual.float() - expected[:, 5:]).abs().mean())
     assert gaps["paged"] <= 1.05 * gaps["plain"]
 
 

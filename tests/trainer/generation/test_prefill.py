@@ -31,7 +31,7 @@ def test_prompts_of_any_length_are_read_in_bounded_memory(
     seen = []
     with torch.no_grad():
         for reading in read_prompts(model, prompts, 0):
-            for row, i in enumerate(reading.prompts):
+            for row, i in enumerate(reading.numbers):
                 whole = decoder()(torch.tensor([prompts[i]]))[0, -1]
                 torch.testing.assert_close(reading.hidden[row], whole, atol=1e-5, rtol=1e-4)
                 assert int(reading.cache.positions[row]) == len(prompts[i])

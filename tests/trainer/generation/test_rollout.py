@@ -10,13 +10,13 @@ from rlscaling.trainer.training.run_state import RunState
 
 
 def test_collate_pads_and_masks() -> None:
-    run = RunState(short_config(**SHORT_THINKING, length_control="interruption"))
-    groups = run.cluster.next_batch(run.model)
-    batch = collate(groups, run.task.pad_id)
+    run = RunState.new(short_config(**SHORT_THINKING, length_control="interruption"))
+    groups = run.cluster.next_batch(run.learner.model)
+    batch = collate(groups, run.learner.task.pad_id)
     for i, rollout in enumerate(rollout for group in groups for rollout in group.rollouts):
         n = len(rollout.tokens)
         assert batch.tokens[i, :n].tolist() == list(rollout.tokens)
-        assert (batch.tokens[i, n:] == run.task.pad_id).all()
+        assert (batch.tokens[i, n:] == run.learner.task.pad_id).all()
         assert batch.mask[i, :n].tolist() == list(rollout.sampled)
         assert not batch.mask[i, n:].any()
         assert (batch.version[i, n:] == -1).all()
@@ -24,13 +24,13 @@ def test_collate_pads_and_masks() -> None:
 
 
 def test_packed_rollouts_come_back() -> None:
-    run = RunState(small_config(task="addition", n_digits=2, thinking_budget=8))
-    groups = run.cluster.next_batch(run.model)
+    run = RunState.new(small_config(task="addition", n_digits=2, thinking_budget=8))
+    groups = run.cluster.next_batch(run.learner.model)
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    back = unpack_rollouts(pack_rollouts(rollouts), run.task.train_prompt)
+    back = unpack_rollouts(pack_rollouts(rollouts), run.learner.task.train_prompt)
     for old, new in zip(rollouts, back, strict=True):
         for name in ("tokens", "logp", "sampled", "version"):
             assert np.array_equal(getattr(old, name), getattr(new, name))
         for name in ("group", "sample", "prompt", "truncated", "interrupted", "correct", "reward"):
             assert getattr(old, name) == getattr(new, name)
-    assert unpack_rollouts(pack_rollouts([]), run.task.train_prompt) == []
+    assert unpack_rollouts(pack_rollouts([]), run.learner.task.train_prompt) == []

@@ -21,7 +21,7 @@ from rlscaling.trainer.tasks.task import Prompt
 
 
 @functools.cache
-def alone(group: int, n: int) -> list[Rollout]:
+def sampled_alone(group: int, n: int) -> list[Rollout]:
     own = generator()
     own.start([(group, Ragged().train_prompt(group), n)])
     return own.advance(decoder(), 0)
@@ -52,22 +52,22 @@ def test_any_arrivals_in_any_number_of_slots(
 
 
 def check_arrivals(plan: list[tuple[list[int], int, bool]], slots: int | None) -> None:
-    model, current, found, expected, group = decoder(), generator(slots), [], [], 0
+    model, current, rollouts, expected, group = decoder(), generator(slots), [], [], 0
     for sizes, calls, restart in plan:
         for n in sizes:
             current.start([(group, Ragged().train_prompt(group), n)])
-            expected += alone(group, n)
+            expected += sampled_alone(group, n)
             group += 1
-        found += current.advance(model, 0, calls)
+        rollouts += current.advance(model, 0, calls)
         if restart:
             state, current = through_a_file(current.state_dict()), generator(slots)
             current.load_state_dict(state, model)
-        left = len(expected) - len(found)
+        left = len(expected) - len(rollouts)
         assert current.n_live == (left if slots is None else min(left, slots)), "a slot is empty while others wait"
-    found += current.advance(model, 0)
+    rollouts += current.advance(model, 0)
     assert current.n_live == 0
     assert current.n_sampled == sum(rollout.length for rollout in expected)
-    check_same(found, expected)
+    check_same(rollouts, expected)
 
 
 @pytest.mark.parametrize("page", [4, 64])
@@ -97,12 +97,12 @@ def test_a_page_remembers_nothing_of_its_last_row(poison: float, page: int, monk
     monkeypatch.setattr("rlscaling.trainer.generation.paged_cache.PAGE", page)
     model = decoder()
     clean, poisoned = generator(4), generator(4)
-    found: tuple[list[Rollout], list[Rollout]] = ([], [])
+    rollouts: tuple[list[Rollout], list[Rollout]] = ([], [])
     n_poisoned = 0
     for own in (clean, poisoned):
         own.start([(g, Ragged().train_prompt(g), N) for g in range(8)])
     while clean.n_live:
-        for own, out in zip((clean, poisoned), found, strict=True):
+        for own, out in zip((clean, poisoned), rollouts, strict=True):
             out += own.advance(model, 0, 1)
         cache = poisoned._cache
         if cache is not None:
@@ -112,7 +112,7 @@ def test_a_page_remembers_nothing_of_its_last_row(poison: float, page: int, monk
                     n_poisoned += part[free].numel()
                     part[free] = poison
     assert n_poisoned > 0
-    check_same(found[1], found[0], logp_within=0.0)
+    check_same(rollouts[1], rollouts[0], logp_within=0.0)
 
 
 def test_lognormal_lengths_take_few_calls() -> None:

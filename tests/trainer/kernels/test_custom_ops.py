@@ -55,13 +55,13 @@ def test_compiled_whole(device: torch.device) -> None:
     """``fullgraph``: nothing breaks the graph, and the numbers stay."""
     hidden, weight, tokens, old, advantage, token_weight, *_ = head_arguments()
     hidden, weight = hidden.detach().to(device), weight.detach().to(device).requires_grad_()
-    given = [x.to(device) for x in (tokens, old, advantage, token_weight)]
+    per_token = [x.to(device) for x in (tokens, old, advantage, token_weight)]
 
     def step(hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        head = ops.policy_head(hidden * 2, weight, *given)
-        logp, entropy = ops.token_logprobs(ops.head(hidden, weight), given[0])
-        drawn, _ = ops.sample(ops.head(hidden, weight), given[0], given[0], key=3)
-        loss, _ = ops.policy_loss(logp, *given[1:])
+        head = ops.policy_head(hidden * 2, weight, *per_token)
+        logp, entropy = ops.token_logprobs(ops.head(hidden, weight), per_token[0])
+        drawn, _ = ops.sample(ops.head(hidden, weight), per_token[0], per_token[0], key=3)
+        loss, _ = ops.policy_loss(logp, *per_token[1:])
         return head.loss + loss + entropy.sum(), drawn
 
     torch.compiler.reset()

@@ -128,12 +128,12 @@ def run_losses() -> list[Tensor]:
     """Every loss once."""
     results: list[Tensor] = []
     generator = torch.Generator().manual_seed(0)
-    given = torch.randn(4, 300, generator=generator)
-    given[3] = given[3].abs() * (given[3] > -1)
+    per_token = torch.randn(4, 300, generator=generator)
+    per_token[3] = per_token[3].abs() * (per_token[3] > -1)
     for loss, (low, high) in CLIPS.items():
-        leaf = given[0].clone().requires_grad_()
+        leaf = per_token[0].clone().requires_grad_()
         clips = {"clip_low": low, "clip_high": high}
-        value, stats = ops.policy_loss(leaf, *given[1:], loss=loss, **clips, sequence=torch.arange(300) % 7)
+        value, stats = ops.policy_loss(leaf, *per_token[1:], loss=loss, **clips, sequence=torch.arange(300) % 7)
         results += [value.detach(), *torch.autograd.grad(value, leaf), *stats]
     return results
 

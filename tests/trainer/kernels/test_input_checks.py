@@ -52,21 +52,21 @@ def test_wrong_vectors(device: torch.device) -> None:
 
 def test_wrong_heads() -> None:
     hidden, weight = floats(N, WIDTH), floats(VOCAB, WIDTH)
-    given = (ids(), floats(N), floats(N), floats(N).abs())
+    per_token = (ids(), floats(N), floats(N), floats(N).abs())
     with refused(r"hidden is \(12, 8\) and weight \(31, 7\); both need the same width"):
-        ops.policy_head(hidden, weight[:, :7], *given)
+        ops.policy_head(hidden, weight[:, :7], *per_token)
     with refused("weight is torch.float16"):
-        ops.policy_head(hidden, weight.half(), *given)
+        ops.policy_head(hidden, weight.half(), *per_token)
     with refused(r"^token_weight has shape \(11,\); it must be \(12,\)"):
-        ops.policy_head(hidden, weight, *given[:3], given[3][1:])
+        ops.policy_head(hidden, weight, *per_token[:3], per_token[3][1:])
     with refused("head_dtype='fp8' is unknown; choose fp32 or bf16"):
-        ops.policy_head(hidden, weight, *given, head_dtype="fp8")
+        ops.policy_head(hidden, weight, *per_token, head_dtype="fp8")
     with refused("head_dtype='fp16' is unknown"):
         ops.head(hidden, weight, "fp16")
     with refused("chunk_bytes=0 holds no row"):
-        ops.policy_head(hidden, weight, *given, chunk_bytes=0)
+        ops.policy_head(hidden, weight, *per_token, chunk_bytes=0)
     with refused("loss='gspo' without sequence"):
-        ops.policy_head(hidden, weight, *given, loss="gspo")
+        ops.policy_head(hidden, weight, *per_token, loss="gspo")
 
 
 @pytest.mark.parametrize("backend", ["reference", "emulate"])

@@ -30,8 +30,8 @@ SIZES = (1, 31, 257, 5000)
 """One thread of one block; less than a warp; a block and a thread; twenty blocks."""
 
 
-def asked(given: dict[str, Tensor], loss: str, device: torch.device) -> tuple[Tensor, Tensor, LossStats]:
-    moved: dict[str, Any] = {name: value.to(device) for name, value in given.items()}
+def loss_of(per_token: dict[str, Tensor], loss: str, device: torch.device) -> tuple[Tensor, Tensor, LossStats]:
+    moved: dict[str, Any] = {name: value.to(device) for name, value in per_token.items()}
     leaf = moved.pop("logp").requires_grad_()
     low, high = CLIPS[loss]
     value, stats = ops.policy_loss(leaf, **moved, loss=loss, clip_low=low, clip_high=high)
@@ -43,13 +43,13 @@ def asked(given: dict[str, Tensor], loss: str, device: torch.device) -> tuple[Te
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_against_float64(loss: str, n: int, sorted_sequences: bool, kernel_device: torch.device) -> None:
-    given = tokens(n, sorted_sequences=sorted_sequences)
-    exact = {k: v if k == "sequence" else v.double() for k, v in given.items()}
+    per_token = tokens(n, sorted_sequences=sorted_sequences)
+    exact = {k: v if k == "sequence" else v.double() for k, v in per_token.items()}
     leaf = exact.pop("logp").requires_grad_()
     order = ("old_logp", "advantage", "weight")
     expected, wanted = LOSSES[loss](leaf, *(exact[k] for k in order), CLIPS[loss], exact["sequence"])
     (expected_slope,) = torch.autograd.grad(expected, leaf)
-    value, slope, stats = asked(given, loss, kernel_device)
+    value, slope, stats = loss_of(per_token, loss, kernel_device)
     torch.testing.assert_close(value.double(), expected.detach(), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(slope.double(), expected_slope, atol=1e-5 / n, rtol=1e-5)
     assert stats.n_tokens == wanted.n_tokens
@@ -60,27 +60,28 @@ def test_against_float64(loss: str, n: int, sorted_sequences: bool, kernel_devic
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_tokens_of_weight_zero_may_hold_anything(loss: str, kernel_device: torch.device) -> None:
-    given = tokens(300)
-    outside = given["weight"] == 0
-    wild = {**given, **{k: given[k].masked_fill(outside, torch.nan) for k in ("old_logp", "advantage")}}
-    for got, want in zip(asked(wild, loss, kernel_device)[:2], asked(given, loss, kernel_device)[:2], strict=True):
-        assert torch.equal(got, want)
-    assert (asked(wild, loss, kernel_device)[1][outside] == 0).all()
+    per_token = tokens(300)
+    outside = per_token["weight"] == 0
+    wild = {**per_token, **{k: per_token[k].masked_fill(outside, torch.nan) for k in ("old_logp", "advantage")}}
+    plain, of_wild = (loss_of(values, loss, kernel_device)[:2] for values in (per_token, wild))
+    for actual, reference in zip(of_wild, plain, strict=True):
+        assert torch.equal(actual, reference)
+    assert (loss_of(wild, loss, kernel_device)[1][outside] == 0).all()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_ratio_that_is_no_number_is_not_hidden_by_the_clip(loss: str, device: torch.device) -> None:
-    given = tokens(300)
-    given["logp"][int(given["weight"].argmax())] = torch.nan
-    value, slope, _ = asked(given, loss, device)
+    per_token = tokens(300)
+    per_token["logp"][int(per_token["weight"].argmax())] = torch.nan
+    value, slope, _ = loss_of(per_token, loss, device)
     assert value.isnan()
     assert slope.isnan().any() or loss == "reinforce"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_tokens(loss: str, device: torch.device) -> None:
-    given = {name: value[:0] for name, value in tokens(5).items()}
-    value, slope, stats = asked(given, loss, device)
+    per_token = {name: value[:0] for name, value in tokens(5).items()}
+    value, slope, stats = loss_of(per_token, loss, device)
     assert value == 0
     assert slope.shape == (0,)
     assert [float(number) for number in stats] == [0.0] * 4
@@ -88,8 +89,8 @@ def test_no_tokens(loss: str, device: torch.device) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_token_outside(loss: str, device: torch.device) -> None:
-    given = tokens(40)
-    value, slope, stats = asked({**given, "weight": torch.zeros(40)}, loss, device)
+    per_token = tokens(40)
+    value, slope, stats = loss_of({**per_token, "weight": torch.zeros(40)}, loss, device)
     assert value == 0
     assert not slope.any()
     assert [float(number) for number in stats] == [0.0] * 4
@@ -157,8 +158,8 @@ def test_the_address_of_a_row_changes_no_bit(width: int, dtype: torch.dtype, ker
     for stride, offset in [(padded + 8, 1), (padded + 8, 2), (padded + 8, 3), (padded + 9, 0), (width, 0)]:
         room = torch.empty(9 * stride + offset, dtype=dtype, device=x.device)
         moved = room[offset:].as_strided((9, width), (stride, 1)).copy_(x)
-        for got, want in zip(everything(moved, tokens), expected, strict=True):
-            assert torch.equal(got, want)
+        for actual, reference in zip(everything(moved, tokens), expected, strict=True):
+            assert torch.equal(actual, reference)
 
 
 def test_a_bf16_row_is_the_fp32_row_of_the_same_numbers(kernel_device: torch.device) -> None:
@@ -174,8 +175,8 @@ def test_rows_do_not_depend_on_the_others(kernel_device: torch.device) -> None:
     tokens = tokens_for(x).to(kernel_device)
     together = everything(x, tokens)
     for i in range(len(x)):
-        for got, want in zip(everything(x[i : i + 1], tokens[i : i + 1])[:3], together[:3], strict=True):
-            assert torch.equal(got[0], want[i])
+        for actual, reference in zip(everything(x[i : i + 1], tokens[i : i + 1])[:3], together[:3], strict=True):
+            assert torch.equal(actual[0], reference[i])
 
 
 def test_a_row_without_a_number_says_so(device: torch.device) -> None:

@@ -25,16 +25,22 @@ ONE_ROW, SEVEN_ROWS, ALL = 1, 7 * VOCAB * 4, 2**26
 def inputs(dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(11)
     hidden, weight = (torch.randn(n, WIDTH, generator=generator).to(dtype) for n in (N, VOCAB))
-    given = tokens(N)
+    head_inputs = tokens(N)
     drawn = torch.randint(VOCAB, (N,), generator=generator)
     exact = (hidden.double() @ weight.double().T / TEMPERATURE).log_softmax(-1).gather(1, drawn[:, None])[:, 0]
-    old = (exact.float() + given["old_logp"] - given["logp"]).float()
-    others = {"advantage": given["advantage"], "token_weight": given["weight"], "sequence": given["sequence"]}
+    old = (exact.float() + head_inputs["old_logp"] - head_inputs["logp"]).float()
+    others = {
+        "advantage": head_inputs["advantage"],
+        "token_weight": head_inputs["weight"],
+        "sequence": head_inputs["sequence"],
+    }
     return {"hidden": hidden, "weight": weight, "tokens": drawn, "old_logp": old, **others}
 
 
-def run(given: dict[str, Tensor], device: torch.device, loss: str, **how: Any) -> tuple[HeadResult, Tensor, Tensor]:
-    moved = {name: value.to(device) for name, value in given.items()}
+def run(
+    head_inputs: dict[str, Tensor], device: torch.device, loss: str, **how: Any
+) -> tuple[HeadResult, Tensor, Tensor]:
+    moved = {name: value.to(device) for name, value in head_inputs.items()}
     leaves = [moved[name].requires_grad_() for name in ("hidden", "weight")]
     low, high = CLIPS[loss]
     how = {"temperature": TEMPERATURE, **how}
@@ -47,47 +53,51 @@ def run(given: dict[str, Tensor], device: torch.device, loss: str, **how: Any) -
 @pytest.mark.parametrize("loss", LOSSES)
 def test_against_float64(loss: str, chunk_bytes: int, device: torch.device) -> None:
     """Chunks of one row, of seven (which do not divide 60, and split sequences), and all at once."""
-    given = inputs()
-    result, d_hidden, d_weight = run(given, device, loss, chunk_bytes=chunk_bytes)
-    value, logp, want_hidden, want_weight = head_values(given, loss, TEMPERATURE)
+    head_inputs = inputs()
+    result, d_hidden, d_weight = run(head_inputs, device, loss, chunk_bytes=chunk_bytes)
+    value, logp, want_hidden, want_weight = head_values(head_inputs, loss, TEMPERATURE)
     torch.testing.assert_close(result.loss.cpu().double(), value, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(result.logp.cpu().double(), logp, atol=1e-5, rtol=1e-6)
-    for got, want in ((d_hidden, want_hidden), (d_weight, want_weight)):
-        torch.testing.assert_close(got.cpu().double(), want, atol=1e-5 * float(want.abs().max()), rtol=1e-4)
+    for actual, expected in ((d_hidden, want_hidden), (d_weight, want_weight)):
+        torch.testing.assert_close(actual.cpu().double(), expected, atol=1e-5 * float(expected.abs().max()), rtol=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["cispo", "gspo"])
 def test_bf16_factors(loss: str, device: torch.device) -> None:
     """FP32 logits of bf16 factors: log-probabilities as exact as in FP32, gradients to bf16's half last digit."""
-    given = inputs(torch.bfloat16)
-    result, d_hidden, d_weight = run(given, device, loss, chunk_bytes=SEVEN_ROWS)
-    _, logp, want_hidden, want_weight = head_values(given, loss, TEMPERATURE)
+    head_inputs = inputs(torch.bfloat16)
+    result, d_hidden, d_weight = run(head_inputs, device, loss, chunk_bytes=SEVEN_ROWS)
+    _, logp, want_hidden, want_weight = head_values(head_inputs, loss, TEMPERATURE)
     torch.testing.assert_close(result.logp.cpu().double(), logp, atol=1e-5, rtol=1e-6)
-    for got, want in ((d_hidden, want_hidden), (d_weight, want_weight)):
-        assert got.dtype == torch.bfloat16
-        torch.testing.assert_close(got.cpu().double(), want, atol=2e-3 * float(want.abs().max()), rtol=2.0**-8)
+    for actual, expected in ((d_hidden, want_hidden), (d_weight, want_weight)):
+        assert actual.dtype == torch.bfloat16
+        torch.testing.assert_close(
+            actual.cpu().double(), expected, atol=2e-3 * float(expected.abs().max()), rtol=2.0**-8
+        )
 
 
 def test_a_bf16_head_is_rounded_like_the_generator(device: torch.device) -> None:
-    given = inputs()
-    result, *_ = run(given, device, "cispo", head_dtype="bf16", chunk_bytes=ALL)
-    logits = ops.head(given["hidden"].detach().to(device), given["weight"].detach().to(device), "bf16")
-    expected, _ = ops.token_logprobs(logits, given["tokens"].to(device), TEMPERATURE)
+    head_inputs = inputs()
+    result, *_ = run(head_inputs, device, "cispo", head_dtype="bf16", chunk_bytes=ALL)
+    logits = ops.head(head_inputs["hidden"].detach().to(device), head_inputs["weight"].detach().to(device), "bf16")
+    expected, _ = ops.token_logprobs(logits, head_inputs["tokens"].to(device), TEMPERATURE)
     torch.testing.assert_close(result.logp, expected, atol=2e-6, rtol=0)  # a logit rounded otherwise would be 1e-2 off
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_chunk_changes_no_bit_of_what_the_kernels_compute(loss: str, kernel_device: torch.device) -> None:
     """With logits that are sums of multiples of 1/16, exact in any order, everything is equal bit for bit."""
-    given = inputs()
+    head_inputs = inputs()
     generator = torch.Generator().manual_seed(3)
     for name in ("hidden", "weight"):
-        given[name] = torch.randint(-2, 3, given[name].shape, generator=generator).float() / 4
-    given["old_logp"] = head_values(given, loss, TEMPERATURE)[1].float() + torch.linspace(-0.3, 0.3, N)
-    results = [run(given, kernel_device, loss, chunk_bytes=size) for size in (ONE_ROW, SEVEN_ROWS, ALL)]
+        head_inputs[name] = torch.randint(-2, 3, head_inputs[name].shape, generator=generator).float() / 4
+    head_inputs["old_logp"] = head_values(head_inputs, loss, TEMPERATURE)[1].float() + torch.linspace(-0.3, 0.3, N)
+    results = [run(head_inputs, kernel_device, loss, chunk_bytes=size) for size in (ONE_ROW, SEVEN_ROWS, ALL)]
     for result, d_hidden, _ in results[1:]:
-        for got, want in zip((*result[:3], *result.stats), (*results[0][0][:3], *results[0][0].stats), strict=True):
-            assert torch.equal(got, want)
+        for actual, expected in zip(
+            (*result[:3], *result.stats), (*results[0][0][:3], *results[0][0].stats), strict=True
+        ):
+            assert torch.equal(actual, expected)
         # a product of slopes, whose sums the library may order by its shape
         torch.testing.assert_close(d_hidden, results[0][1], atol=1e-6 * float(d_hidden.abs().max()), rtol=1e-5)
 
@@ -99,13 +109,13 @@ def test_without_gradients_none_are_computed(device: torch.device, monkeypatch: 
         raise AssertionError("a gradient was computed")
 
     monkeypatch.setattr(backend, "row_backward", never)
-    given = {name: value.to(device) for name, value in inputs().items()}
-    assert not ops.policy_head(**given).loss.requires_grad  # type: ignore[arg-type]
-    given["weight"].requires_grad_()
+    head_inputs = {name: value.to(device) for name, value in inputs().items()}
+    assert not ops.policy_head(**head_inputs).loss.requires_grad  # type: ignore[arg-type]
+    head_inputs["weight"].requires_grad_()
     with torch.no_grad():
-        assert not ops.policy_head(**given).loss.requires_grad  # type: ignore[arg-type]
+        assert not ops.policy_head(**head_inputs).loss.requires_grad  # type: ignore[arg-type]
     with pytest.raises(AssertionError, match="a gradient was computed"):
-        ops.policy_head(**given)  # type: ignore[arg-type]
+        ops.policy_head(**head_inputs)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("chunk_bytes", "times"), [(ALL, 1), (SEVEN_ROWS, 10)])
@@ -115,7 +125,7 @@ def test_one_chunk_computes_its_loss_once(
     """Nine chunks: one loss each for its slope, one over all tokens."""
     backend, calls = backends.active(device), []
     plain = backend.policy_loss
-    monkeypatch.setattr(backend, "policy_loss", lambda *given: calls.append(1) or plain(*given))
+    monkeypatch.setattr(backend, "policy_loss", lambda *head_inputs: calls.append(1) or plain(*head_inputs))
     run(inputs(), device, "cispo", chunk_bytes=chunk_bytes)
     assert len(calls) == times
 

@@ -220,8 +220,8 @@ def test_micro_batches_add_up_to_the_batch() -> None:
     def gradient(parts: list[slice]) -> Tensor:
         leaf = weight.clone().requires_grad_()
         for part in parts:
-            given = (tokens[part], old[part], advantage[part], token_weight[part])
-            ops.policy_head(hidden[part], leaf, *given).loss.backward()
+            per_token = (tokens[part], old[part], advantage[part], token_weight[part])
+            ops.policy_head(hidden[part], leaf, *per_token).loss.backward()
         assert leaf.grad is not None
         return leaf.grad
 

@@ -48,8 +48,8 @@ def test_experts_of_mixtral() -> None:
     assert isinstance(block, MixtureOfExperts)
     x = torch.randn(2, 7, spec.d_model, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
-        got = block(x).reshape(-1, spec.d_model)
-        for token, out in zip(x.reshape(-1, spec.d_model), got, strict=True):
+        actual = block(x).reshape(-1, spec.d_model)
+        for token, out in zip(x.reshape(-1, spec.d_model), actual, strict=True):
             top = block.gate(token).topk(2)
             weights = top.values.softmax(-1)
             byhand = sum(w * block.experts[int(e)](token) for w, e in zip(weights, top.indices, strict=True))

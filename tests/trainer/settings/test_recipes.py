@@ -66,3 +66,7 @@ def test_leave_one_out_changes_one_axis(name: str) -> None:
     together = {"recipe", "k", "clip_low", "clip_high", "interrupt_window", "penalty_max", "penalty_cache"}
     changed = {key for key, value in to_dict(ours).items() if value != to_dict(scalerl)[key]}
     assert len(changed - together) == 1
+
+
+def test_every_leave_one_out_recipe_says_what_it_undoes() -> None:
+    assert all(bool(recipe.change) == name.startswith("loo-") for name, recipe in RECIPES.items())

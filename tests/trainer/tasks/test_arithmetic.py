@@ -154,7 +154,9 @@ def test_two_tasks_alternate_and_stay_apart() -> None:
 
 
 def test_more_held_out_prompts_than_reserved() -> None:
-    with pytest.raises(TrainError, match="4096 held-out prompts of sort asked for, 2048 are reserved; ask for at most"):
+    with pytest.raises(
+        TrainError, match="4096 held-out prompts of sort were requested, 2048 are reserved; take at most"
+    ):
         task_of("sort").heldout_prompts(4096)
 
 

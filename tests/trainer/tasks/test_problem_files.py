@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import kstest
 
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.tasks.problem_files import Domains, place_of, read_domains, read_problems
+from rlscaling.trainer.tasks.problem_files import Domains, read_domains, read_problems, split_position
 
 ROWS = [{"problem": f"What is {i} + {2 * i}?", "answer": str(3 * i)} for i in range(400)]
 
@@ -23,12 +23,12 @@ def write(path: Path, rows: list[Any]) -> Path:
 
 
 def held_out(domains: Domains, name: str, share: float = 0.1) -> set[str]:
-    return {problem.text for problem in domains.problems[name] if problem.place < share}
+    return {problem.text for problem in domains.problems[name] if problem.position < share}
 
 
 def test_places_are_uniform() -> None:
     """Kolmogorov-Smirnov against the uniform distribution: a share of 5 % holds out 5 %."""
-    places = [place_of(row["problem"]) for row in ROWS * 1]
+    places = [split_position(row["problem"]) for row in ROWS * 1]
     assert len(set(places)) == len(places)
     assert kstest(places, "uniform").pvalue > 0.01
 
@@ -50,21 +50,21 @@ def test_order_further_rows_and_repeats_move_no_problem(tmp_path: Path) -> None:
 def test_repeated_problems_with_other_answers_and_spaces(tmp_path: Path) -> None:
     rows = [{"problem": "1+1?", "answer": 3}, {"problem": " 1+1?\n", "answer": "2"}, {"problem": "2+2?", "answer": 4.0}]
     for order in (rows, rows[::-1]):
-        found = read_domains({"m": write(tmp_path / "a.jsonl", order)}, {})
-        assert {problem.text: problem.answer for problem in found.problems["m"]} == {"1+1?": "2", "2+2?": "4.0"}
-        assert found.notes == (
+        domains = read_domains({"m": write(tmp_path / "a.jsonl", order)}, {})
+        assert {problem.text: problem.answer for problem in domains.problems["m"]} == {"1+1?": "2", "2+2?": "4.0"}
+        assert domains.notes == (
             "m: 1 repeated problems, 1 of them with another answer were left out; each is kept once",
         )
 
 
 def test_downstream_problems_are_never_trained_on(tmp_path: Path) -> None:
     data = {"a": write(tmp_path / "a.jsonl", ROWS[:50]), "b": write(tmp_path / "b.jsonl", ROWS[40:90])}
-    found = read_domains(data, {"aime": write(tmp_path / "d.jsonl", [*ROWS[45:47], *ROWS[200:210]])})
-    sizes = {name: len(problems) for name, problems in found.problems.items()}
+    domains = read_domains(data, {"aime": write(tmp_path / "d.jsonl", [*ROWS[45:47], *ROWS[200:210]])})
+    sizes = {name: len(problems) for name, problems in domains.problems.items()}
     assert list(sizes) == ["a", "b", "aime"]
     assert sizes == {"a": 48, "b": 40, "aime": 12}
-    assert found.downstream == ("aime",)
-    assert found.notes == (
+    assert domains.downstream == ("aime",)
+    assert domains.notes == (
         "a: 2 problems that stand in a downstream set or an earlier data set were left out",
         "b: 10 problems that stand in a downstream set or an earlier data set were left out",
     )

@@ -75,7 +75,7 @@ def test_scores(folder: Path) -> None:
     assert reward("</think>\\boxed{99}") == -1
     assert reward("</think>") == -1
     assert task.state_dict() == {"checks_failed": 0}
-    task.checker.check = lambda gold, given: None  # type: ignore[method-assign]
+    task.verifier.check = lambda gold, answer: None  # type: ignore[method-assign]
     assert reward("</think>\\boxed{x}") == -1
     assert task.state_dict() == {"checks_failed": 1}
 
@@ -126,10 +126,10 @@ def test_generator_and_trainer_agree_on_prompts_of_different_lengths(folder: Pat
         logp = token_logp(model, batch.prompt_ids, batch.tokens, batch.mask, batch.prompt_length)
     torch.testing.assert_close(logp, batch.old_logp[batch.mask], atol=1e-5, rtol=1e-4)
     for i, rollout in enumerate(rollouts[:6]):  # and each alone, without any padding
-        alone = torch.tensor([[*rollout.prompt.ids, *rollout.tokens]])
+        unpadded = torch.tensor([[*rollout.prompt.ids, *rollout.tokens]])
         with torch.no_grad():
-            logits = model.logits(model(alone[:, :-1]))[0, len(rollout.prompt.ids) - 1 :]
-        picked = logits.log_softmax(-1).gather(1, alone[0, len(rollout.prompt.ids) :, None])[:, 0]
+            logits = model.logits(model(unpadded[:, :-1]))[0, len(rollout.prompt.ids) - 1 :]
+        picked = logits.log_softmax(-1).gather(1, unpadded[0, len(rollout.prompt.ids) :, None])[:, 0]
         torch.testing.assert_close(picked, batch.old_logp[i, : len(picked)], atol=1e-5, rtol=1e-4)
 
 

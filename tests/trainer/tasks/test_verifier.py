@@ -15,7 +15,7 @@ from rlscaling.trainer.tasks.verifier import WORKER, Verifier
 
 
 @pytest.fixture(scope="module")
-def checker() -> Verifier:
+def verifier() -> Verifier:
     return Verifier(20.0)
 
 
@@ -32,14 +32,14 @@ EQUAL = [
 ]
 
 
-@pytest.mark.parametrize(("gold", "given", "same"), EQUAL)
-def test_answers_are_compared_as_mathematics(checker: Verifier, gold: str, given: str, same: bool) -> None:
-    assert checker.check(gold, Answer(given, True)) is same
+@pytest.mark.parametrize(("gold", "answer", "same"), EQUAL)
+def test_answers_are_compared_as_mathematics(verifier: Verifier, gold: str, answer: str, same: bool) -> None:
+    assert verifier.check(gold, Answer(answer, True)) is same
 
 
-def test_a_sentence_is_searched_for_its_answer(checker: Verifier) -> None:
-    assert checker.check("12.50", Answer("So the answer is 12.5.")) is True
-    assert checker.check("12.50", Answer("So the answer is 13.")) is False
+def test_a_sentence_is_searched_for_its_answer(verifier: Verifier) -> None:
+    assert verifier.check("12.50", Answer("So the answer is 12.5.")) is True
+    assert verifier.check("12.50", Answer("So the answer is 13.")) is False
 
 
 HANGING = """
@@ -86,9 +86,9 @@ def test_sympy_that_hangs_within_one_call_is_ended() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_process_ends_itself_when_the_trainer_is_gone() -> None:
     """Its standard input closes between two questions; within one, the alarm ends it."""
-    asked = '{"gold": "2x", "given": ["\\\\boxed{7^{7^{7^{7}}}+x}"], "limit": 1.0}\n'
+    request = '{"gold": "2x", "candidates": ["\\\\boxed{7^{7^{7^{7}}}+x}"], "limit": 1.0}\n'
     done = subprocess.run(
-        [sys.executable, "-P", str(WORKER)], input=asked, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-P", str(WORKER)], input=request, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.startswith("ready")
     assert done.returncode <= 0

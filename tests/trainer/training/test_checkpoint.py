@@ -88,9 +88,9 @@ def test_resumed_run_has_the_rows_of_an_uninterrupted_one(changes: dict[str, Any
     assert repeatable(rows) == repeatable(whole.rows) == repeatable(done.rows)
     discarded = [json.loads(line) for line in (tmp_path / "trace.discarded.jsonl").read_text().splitlines()]
     assert len(discarded) == 1 + 1 + 2  # before any checkpoint; after step 4; after step 4 again
-    spent = {row["step"]: row["compute"] for row in rows}
-    again = (discarded[1]["compute"] - spent[4]) + (discarded[3]["compute"] - spent[4])
-    assert rows[-1]["lost_gpu_hours"] == pytest.approx(again)
+    compute_at = {row["step"]: row["compute"] for row in rows}
+    redone = (discarded[1]["compute"] - compute_at[4]) + (discarded[3]["compute"] - compute_at[4])
+    assert rows[-1]["lost_gpu_hours"] == pytest.approx(redone)
     compute = [row["compute"] for row in rows]
     assert compute == sorted(compute)
     wall = [row["wall_time"] for row in rows]

@@ -162,15 +162,15 @@ def driven(config: TrainConfig, steps: int) -> tuple[RunState, list[dict[str, An
 
     Every other completion is called right, so that each update changes the weights.
     """
-    run = RunState(config)
-    run.folder = RunFolder(None, {})
-    supervised_warmup(run.model, run.task, config)
-    run.optimizer.adopt()
+    run = RunState.new(config)
+    run.learner.folder = RunFolder(None, {})
+    supervised_warmup(run.learner.model, run.learner.task, config)
+    run.learner.optimizer.adopt()
     weights, batches = [], []
     for _ in range(steps):
-        weights.append(copy.deepcopy(run.model.state_dict()))
-        batches.append([scored(group) for group in run.cluster.next_batch(run.model)])
-        update(run, batches[-1])
+        weights.append(copy.deepcopy(run.learner.model.state_dict()))
+        batches.append([scored(group) for group in run.cluster.next_batch(run.learner.model)])
+        update(run.learner, batches[-1])
         run.cluster.pushed()
     return run, weights, batches
 
@@ -178,12 +178,12 @@ def driven(config: TrainConfig, steps: int) -> tuple[RunState, list[dict[str, An
 @torch.no_grad()
 def replayed(run: RunState, weights: list[dict[str, Any]], rollout: Rollout) -> list[float]:
     """Sample the rollout again: each token from the weights of its version, on the cache that older ones left."""
-    cache = KVCache(run.model.spec, 1)
+    cache = KVCache(run.learner.model.spec, 1)
     read, logp = torch.tensor([rollout.prompt.ids]), []
     for token, version in zip(rollout.tokens, rollout.version, strict=True):
-        run.model.load_state_dict(weights[int(version)])
-        hidden = run.model(read, cache=cache)[:, -1]
-        logp.append(float(ops.token_logprobs(run.model.logits(hidden), torch.tensor([int(token)]), 1.0)[0]))
+        run.learner.model.load_state_dict(weights[int(version)])
+        hidden = run.learner.model(read, cache=cache)[:, -1]
+        logp.append(float(ops.token_logprobs(run.learner.model.logits(hidden), torch.tensor([int(token)]), 1.0)[0]))
         read = torch.tensor([[int(token)]])
     return logp
 

@@ -19,24 +19,24 @@ from rlscaling.trainer.training.run_state import RunState
 @pytest.mark.parametrize("changes", [{}, {"tied_head": True}, {"n_digits": 5, "d_model": 64, "n_layers": 3}])
 def test_flops_of_an_update_against_a_count(changes: dict[str, Any]) -> None:
     """torch counts the products of each operator that runs, attention spelled out as products too."""
-    run = RunState(small_config(**changes))
-    rows, prompt, new = 6, run.task.prompt_length, run.task.max_new_tokens
+    run = RunState.new(small_config(**changes))
+    rows, prompt, new = 6, run.learner.task.prompt_length, run.learner.task.max_new_tokens
     prompts = torch.randint(2, 9, (rows, prompt))
     tokens = torch.randint(2, 9, (rows, new))
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        token_logp(run.model, prompts, tokens, torch.ones(rows, new, dtype=torch.bool)).sum().backward()
-    model = FlopModel.of(run.model)
+        token_logp(run.learner.model, prompts, tokens, torch.ones(rows, new, dtype=torch.bool)).sum().backward()
+    model = FlopModel.of(run.learner.model)
     # the backward pass of the lowest layer is counted whole: the embedding needs its gradient
     assert model.update(rows, prompt + new - 1, rows * new) == pytest.approx(counter.get_total_flops(), rel=1e-6)
 
 
 def test_flops_of_a_forward_pass_of_experts_count_the_visited_ones() -> None:
-    run = RunState(small_config(n_experts=4))
-    prompts, tokens = torch.randint(2, 9, (6, run.task.prompt_length)), torch.randint(2, 9, (6, 2))
+    run = RunState.new(small_config(n_experts=4))
+    prompts, tokens = torch.randint(2, 9, (6, run.learner.task.prompt_length)), torch.randint(2, 9, (6, 2))
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
-        hidden_states(run.model, prompts, tokens, torch.ones(6, 2, dtype=torch.bool))
-    model = FlopModel.of(run.model)
-    assert model.forward(6, run.task.prompt_length + 1, 0) == pytest.approx(counter.get_total_flops(), rel=1e-6)
+        hidden_states(run.learner.model, prompts, tokens, torch.ones(6, 2, dtype=torch.bool))
+    model = FlopModel.of(run.learner.model)
+    assert model.forward(6, run.learner.task.prompt_length + 1, 0) == pytest.approx(counter.get_total_flops(), rel=1e-6)
 
 
 def test_flops_of_generation_by_hand() -> None:

@@ -18,20 +18,20 @@ from rlscaling.trainer.training.warmup import supervised_warmup
 
 
 def weights_after(config: TrainConfig, **changes: Any) -> tuple[dict[str, Any], torch.Tensor]:
-    run = RunState(config)
-    run.folder = RunFolder(None, {})
-    supervised_warmup(run.model, run.task, config)
-    groups = run.cluster.next_batch(run.model)
-    run.config = dataclasses.replace(config, **changes)
+    run = RunState.new(config)
+    run.learner.folder = RunFolder(None, {})
+    supervised_warmup(run.learner.model, run.learner.task, config)
+    groups = run.cluster.next_batch(run.learner.model)
+    run.learner.config = dataclasses.replace(config, **changes)
     grads: list[torch.Tensor] = []
-    real = run.optimizer.step
+    real = run.learner.optimizer.step
 
     def step() -> float:
-        grads.append(torch.cat([p.grad.flatten() for p in run.optimizer.masters if p.grad is not None]))
+        grads.append(torch.cat([p.grad.flatten() for p in run.learner.optimizer.masters if p.grad is not None]))
         return real()
 
-    run.optimizer.step = step  # type: ignore[method-assign]
-    return update(run, groups), grads[0]
+    run.learner.optimizer.step = step  # type: ignore[method-assign]
+    return update(run.learner, groups), grads[0]
 
 
 @pytest.mark.parametrize("loss", ["cispo", "dapo", "gspo"])
@@ -48,11 +48,11 @@ def test_micro_batches_give_the_gradient_of_the_batch(loss: str) -> None:
 def test_memory_grows_with_the_micro_batch_and_not_with_the_batch() -> None:
     def saved_bytes(prompts: int, micro: int) -> int:
         run, live, peak = (
-            RunState(short_config(prompts_per_step=prompts, micro_batch=micro, zero_variance="keep")),
+            RunState.new(short_config(prompts_per_step=prompts, micro_batch=micro, zero_variance="keep")),
             0,
             0,
         )
-        run.folder = RunFolder(None, {})
+        run.learner.folder = RunFolder(None, {})
 
         class Kept:
             def __init__(self, value: torch.Tensor) -> None:
@@ -65,9 +65,9 @@ def test_memory_grows_with_the_micro_batch_and_not_with_the_batch() -> None:
                 nonlocal live
                 live -= self.size
 
-        groups = run.cluster.next_batch(run.model)
+        groups = run.cluster.next_batch(run.learner.model)
         with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.value):
-            update(run, groups)
+            update(run.learner, groups)
         return peak
 
     assert saved_bytes(24, 8) == pytest.approx(saved_bytes(6, 8), rel=0.1)
@@ -76,10 +76,10 @@ def test_memory_grows_with_the_micro_batch_and_not_with_the_batch() -> None:
 
 def test_a_batch_that_teaches_nothing_changes_no_weight() -> None:
     config = short_config(warmup_steps=0, weight_decay=0.1)
-    run = RunState(config)
-    run.folder = RunFolder(None, {})
-    before = copy.deepcopy(run.model.state_dict())
-    groups = run.cluster.next_batch(run.model)
-    row = update(run, [scored(group, (0.0, 0.0)) for group in groups])
+    run = RunState.new(config)
+    run.learner.folder = RunFolder(None, {})
+    before = copy.deepcopy(run.learner.model.state_dict())
+    groups = run.cluster.next_batch(run.learner.model)
+    row = update(run.learner, [scored(group, (0.0, 0.0)) for group in groups])
     assert (row["effective_batch"], row["loss"], row["lag_mean"]) == (0, 0.0, None)
-    assert all(torch.equal(before[name], value) for name, value in run.model.state_dict().items())
+    assert all(torch.equal(before[name], value) for name, value in run.learner.model.state_dict().items())

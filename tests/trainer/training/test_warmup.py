@@ -16,6 +16,6 @@ def test_warmup_lowers_the_loss(changes: dict[str, Any]) -> None:
     losses = []
     for steps in (1, 40):
         config = small_config(**changes, warmup_steps=steps)
-        run = RunState(config)
-        losses.append(supervised_warmup(run.model, run.task, config))
+        run = RunState.new(config)
+        losses.append(supervised_warmup(run.learner.model, run.learner.task, config))
     assert losses[1] < 0.8 * losses[0]

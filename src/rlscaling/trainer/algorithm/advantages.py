@@ -1,4 +1,4 @@
-"""How much better than its siblings a completion is: one number per completion.
+"""Rewards to advantages: length penalty, baseline and normalisation.
 
 ``Adv_i = r_i - mean_j r_j`` over the G completions of a prompt, then divided by a standard deviation or not.
 All standard deviations are sample ones (``n - 1``), as in TRL and verl.

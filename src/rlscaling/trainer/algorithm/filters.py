@@ -1,4 +1,4 @@
-"""Which completions enter the loss, and how much each of their tokens weighs.
+"""Which completions enter the loss, and the weight of their tokens.
 
 The weight of a token holds the whole denominator of the loss, so a loss is always a plain weighted sum: what
 is left out has weight 0, and micro-batches add up to the batch.

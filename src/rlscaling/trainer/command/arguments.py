@@ -1,22 +1,20 @@
-"""The options of a training command: which runs, where they go, and every field of ``TrainConfig``."""
+"""Arguments of a training command: which runs, where they go, and every field of `TrainConfig`."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import Any
 
+from rlscaling.option_fields import info_of
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.settings.config import TrainConfig
+from rlscaling.trainer.settings.config import FIELDS, TrainConfig
 from rlscaling.trainer.settings.recipes import RECIPES
 
 PAPER_EVAL = {"eval_prompts": 1000, "eval_samples": 16, "eval_every": 100}
 """``--paper-eval``: the evaluation of [ScaleRL, 2.1]."""
 
 _SKIPPED = ("recipe", "seed")  # the command has options of its own for these
-_SHORT = {"model_path": "--model"}
-"""Field -> a shorter name of its option."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,38 +41,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_fields(parser: argparse._ArgumentGroup) -> None:
     """Add one option per field; one that is not given stays out of the namespace."""
-    for field in dataclasses.fields(TrainConfig):
-        if field.name in _SKIPPED:
+    for name, field in FIELDS.items():
+        if name in _SKIPPED:
             continue
-        short = [_SHORT[field.name]] if field.name in _SHORT else []
+        info = info_of(TrainConfig, name)
+        choices = f": {', '.join(info.choices)}" if info.choices else ""
         parser.add_argument(
-            f"--{field.name.replace('_', '-')}",
-            *short,
-            dest=field.name,
+            *(info.flag or f"--{name.replace('_', '-')}").split(),
+            dest=name,
             default=argparse.SUPPRESS,
-            metavar="VALUE",
-            help=f"{_about(field)} (default: the recipe's, or {spell(field.default) or 'none'})".replace("%", "%%"),
+            metavar="VALUE",  # text, so that the messages on a wrong value are those of make_config
+            help=f"{info.help}{choices} (default: the recipe's, or {spell(field.default) or 'none'})".replace(
+                "%", "%%"
+            ),
         )
 
 
-def _about(field: dataclasses.Field[Any]) -> str:
-    choices = ", ".join(field.metadata["choices"])
-    return f"{field.metadata['help']}{': ' * bool(choices)}{choices}"
-
-
-def given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields that were given, as the types that ``make_config`` takes.
+def field_values(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields on the command line, as the types that ``make_config`` takes.
 
     Raises
     ------
     TrainError
         For text that is not of the field's type.
     """
-    fields = {field.name: field for field in dataclasses.fields(TrainConfig) if field.name not in _SKIPPED}
     return {
-        name: parse_field(name, text, type(fields[name].default))
+        name: parse_field(name, text, type(FIELDS[name].default))
         for name, text in vars(arguments).items()
-        if name in fields
+        if name in FIELDS and name not in _SKIPPED
     }
 
 
@@ -98,10 +92,9 @@ def parse_field(name: str, text: str, wanted: type) -> Any:
             return tuple(int(part) for part in text.split(","))
         return wanted(text)
     except (ValueError, KeyError):
-        default = next(field.default for field in dataclasses.fields(TrainConfig) if field.name == name)
-        option = name.replace("_", "-")
         raise TrainError(
-            f"--{option} {text!r} is not of type {wanted.__name__}; its default is {spell(default)}"
+            f"--{name.replace('_', '-')} {text!r} is not of type {wanted.__name__}; its default is "
+            f"{spell(FIELDS[name].default)}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The runs that a command line asks for, and training them one after the other."""
+"""Runs of a command line, trained one after the other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlscaling.trainer.command.arguments import PAPER_EVAL, given_fields
+from rlscaling.trainer.command.arguments import PAPER_EVAL, field_values
 from rlscaling.trainer.command.progress import Progress
-from rlscaling.trainer.distributed.layout import place_of
+from rlscaling.trainer.distributed.layout import rank_info_of
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.settings.make import make_config
@@ -46,7 +46,7 @@ class FinishedJob:
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[TrainingJob]:
-    """Return the runs that a command line asks for, all of their settings checked.
+    """Return the runs of a command line, all of their settings checked.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[TrainingJob]:
         raise TrainError(f"--seeds {arguments.seeds!r} is not a list of whole numbers, such as 0,1,2") from None
     if len(set(seeds)) < len(seeds):
         raise TrainError(f"--seeds {arguments.seeds} names a seed twice; that would be the same run")
-    fields = (PAPER_EVAL if arguments.paper_eval else {}) | given_fields(arguments)
+    fields = (PAPER_EVAL if arguments.paper_eval else {}) | field_values(arguments)
     configs = [make_config(arguments.recipe, seed=seed, **fields) for seed in seeds]
     out: Path = arguments.out
     model: Path | None = arguments.save_model
@@ -80,15 +80,14 @@ def run_jobs(jobs: Sequence[TrainingJob], *, resume: bool) -> Iterator[FinishedJ
     TrainError
         When torch is missing, a folder holds another run, or a run cannot go on; or as one of several ranks.
     """
-    place = place_of(os.environ)
-    if place is not None and place.world > 1:
+    rank_info = rank_info_of(os.environ)
+    if rank_info is not None and rank_info.world_size > 1:
         raise TrainError(
-            f"this is rank {place.rank} of {place.world} and would train the same run as the others; for several ranks "
-            "take torchrun -m rlscaling.trainer"
+            f"this is rank {rank_info.rank} of {rank_info.world_size} and would train the same run as the others; for "
+            "several ranks take torchrun -m rlscaling.trainer"
         )
     from rlscaling.trainer import train
-    from rlscaling.trainer.training.checkpoint import check_free
-    from rlscaling.trainer.training.run_state import check_save
+    from rlscaling.trainer.training.checkpoint import check_free, check_save
 
     for job in jobs:
         check_save(job.config, job.save_model, job.folder)

@@ -1,4 +1,4 @@
-"""One line that tells how a run stands, rewritten in place; nothing where nobody looks."""
+"""The progress line of a run, rewritten in place; silent where the stream is no terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Progress:
     stream
         Where the line goes, by default the standard error; a stream that is no terminal gets nothing.
     live
-        Show the line; None asks the stream.
+        Show the line; None: where the stream is a terminal.
     label
         What the line begins with.
     """

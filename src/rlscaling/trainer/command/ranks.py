@@ -1,4 +1,4 @@
-"""The options that share out the ranks, and the runs of a command line on them."""
+"""The command under torchrun: the options that distribute the ranks, and the runs on them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_on_ranks(options: argparse.Namespace, place: RankInfo) -> Iterator[str]:
-    """Train the runs one after the other and tell of each as it ends; only rank 0 has something to tell.
+def run_on_ranks(options: argparse.Namespace, rank_info: RankInfo) -> Iterator[str]:
+    """Train the runs one after the other and yield a report of each as it ends, on rank 0 only.
 
     Raises
     ------
@@ -37,10 +37,10 @@ def run_on_ranks(options: argparse.Namespace, place: RankInfo) -> Iterator[str]:
     with needing_torch():
         from rlscaling.trainer.distributed.handshake import SettingsProposal
         from rlscaling.trainer.distributed.launch import Ranks
-    ranks = Ranks(place, options.wait_for_ranks)
+    ranks = Ranks(rank_info, options.wait_for_ranks)
     try:
         jobs = jobs_of(options)
-        layout = layout_of(place.world, options.generators, options.trainers)
+        layout = layout_of(rank_info.world_size, options.generators, options.trainers)
     except TrainError as error:
         ranks.agree(SettingsProposal({}, str(error)))  # raises it, here and on all other ranks
         raise

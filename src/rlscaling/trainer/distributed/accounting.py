@@ -1,4 +1,4 @@
-"""What ranks cost: every rank for all of the wall clock, and which part of it each of them spent waiting."""
+"""Time of every rank: each costs all of the wall clock, and waits for a part of it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ClusterMeter(Meter):
         return self._hours(*COMPUTE_ROLES)
 
     def _hours(self, *roles: str) -> float:
-        return sum(self._spent(role) for role in roles) / 3600
+        return sum(self._device_seconds_of(role) for role in roles) / 3600
 
-    def _spent(self, role: str) -> float:
+    def _device_seconds_of(self, role: str) -> float:
         return self._device_seconds[role] + (self.seconds[role] - self._seconds_before[role]) * self.n_devices
 
     def state_dict(self) -> dict[str, Any]:
         """Return the totals."""
-        return {**super().state_dict(), "device_seconds": {role: self._spent(role) for role in ROLES}}
+        return {**super().state_dict(), "device_seconds": {role: self._device_seconds_of(role) for role in ROLES}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state_dict``."""
@@ -57,7 +57,7 @@ class RankSeconds:
 
     @property
     def idle_fraction(self) -> float | None:
-        """Share of the time spent waiting; None when no time has passed."""
+        """Share of the time that was spent waiting; None when no time has passed."""
         return self.waiting / self.elapsed if self.elapsed > 0 else None
 
 

@@ -1,7 +1,7 @@
-"""How rank 0 talks to the others: one TCP connection each, JSON and raw arrays, nothing that could run code.
+"""Messages between rank 0 and the others over TCP: JSON and raw arrays, nothing that could run code.
 
-Collectives need both sides at the same moment. What is decided by the way goes through here instead: a generator looks
-for news between two decode calls, or sleeps until some arrive, and a rank that dies is noticed because its connection
+Collectives need both sides at the same moment. What is decided between them goes through here: a generator looks for
+messages between two decode calls, or sleeps until one arrives, and a rank that dies is noticed because its connection
 ends.
 """
 
@@ -34,14 +34,14 @@ _LENGTHS = struct.Struct("<QQ")  # bytes of the JSON part, bytes of the arrays
 _READ_SECONDS = 1.0
 END_SECONDS = 60.0
 """By when a generator has finished the decode call that it is in at the end of a run."""
-_HELLO = struct.Struct("<32sQ")  # the secret of the job and the rank
+_GREETING = struct.Struct("<32sQ")  # the secret of the job and the rank
 NOTICE_SECONDS = 5.0
 """By when the end of a connection is known after a collective has failed."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Message:
-    """What one rank tells another: a word, facts that JSON holds, arrays."""
+    """A message: its kind, facts that JSON holds, arrays."""
 
     kind: str
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -49,7 +49,7 @@ class Message:
 
 
 class PeerLostError(TrainError):
-    """A rank has ended that the others need."""
+    """A rank that the others need has ended."""
 
 
 def encode(message: Message) -> bytes:
@@ -63,15 +63,15 @@ def encode(message: Message) -> bytes:
 
 def decode(head: bytes, body: bytearray) -> Message:
     """Return the message of which these are the parts."""
-    told = json.loads(head)
+    description = json.loads(head)
     arrays, at = {}, 0
-    for name, dtype, shape in told["arrays"]:
+    for name, dtype, shape in description["arrays"]:
         count = int(np.prod(shape, dtype=np.int64))
         values = np.frombuffer(body, dtype=np.dtype(dtype), count=count, offset=at)
         at += values.nbytes
         # a copy: an array in the middle of the buffer may not be aligned
         arrays[name] = torch.from_numpy(values.reshape(shape).copy())
-    return Message(told["kind"], told["facts"], arrays)
+    return Message(description["kind"], description["facts"], arrays)
 
 
 class Connection:
@@ -105,12 +105,12 @@ class Connection:
         view = memoryview(data)
         while view:
             try:
-                got = self.sock.recv_into(view)
+                n_read = self.sock.recv_into(view)
             except OSError:
-                got = 0
-            if not got:
+                n_read = 0
+            if not n_read:
                 raise self._lost()
-            view = view[got:]
+            view = view[n_read:]
         return data
 
     def _lost(self) -> PeerLostError:
@@ -141,12 +141,12 @@ class ControlServer:
     Attributes
     ----------
     explain : callable
-        What to tell the others when a rank has ended: from its number.
+        Returns what the others are told when a rank has ended, from its number.
     """
 
     def __init__(self, store: Store, name: str, host: str, others: Iterable[int], timeout: float) -> None:
         self._connections: dict[int, Connection] = {}
-        self._news: queue.SimpleQueue[tuple[int, Message | None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[int, Message | None]] = queue.SimpleQueue()
         self._lost: list[int] = []
         self._over = False  # ranks may end
         self.explain: Callable[[int], str] = lambda rank: f"rank {rank} has ended before the run was done"
@@ -156,7 +156,7 @@ class ControlServer:
             store.set(name, json.dumps([server.getsockname()[1], secret.hex()]))
             self._accept(server, secret, set(others), timeout)
         self._wake, self._woken = socket.socketpair()
-        self._thread = threading.Thread(target=self._take_in, name="rlscaling-channel", daemon=True)
+        self._thread = threading.Thread(target=self._fill_inbox, name="rlscaling-channel", daemon=True)
         self._thread.start()
 
     def _accept(self, server: socket.socket, secret: bytes, missing: set[int], timeout: float) -> None:
@@ -165,20 +165,20 @@ class ControlServer:
             try:
                 sock, _ = server.accept()
                 sock.settimeout(timeout)
-                given, rank = _HELLO.unpack(sock.recv(_HELLO.size, socket.MSG_WAITALL))
+                offered, rank = _GREETING.unpack(sock.recv(_GREETING.size, socket.MSG_WAITALL))
             except TimeoutError:
                 raise TrainError(f"rank {min(missing)} did not call within {timeout:g} s; see its own output") from None
-            except struct.error:  # whoever called said less than a rank does
+            except struct.error:  # no rank: the first message is too short
                 sock.close()
                 continue
-            if not secrets.compare_digest(given, secret) or rank not in missing:
+            if not secrets.compare_digest(offered, secret) or rank not in missing:
                 sock.close()
                 continue
             sock.settimeout(None)
             missing.remove(rank)
             self._connections[rank] = Connection(sock, rank)
 
-    def _take_in(self) -> None:
+    def _fill_inbox(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ)
             for rank, connection in self._connections.items():
@@ -188,14 +188,14 @@ class ControlServer:
                     if key.fileobj is self._woken:
                         return
                     try:
-                        self._news.put((key.data, self._connections[key.data].receive()))
+                        self._inbox.put((key.data, self._connections[key.data].receive()))
                     except PeerLostError:
                         selector.unregister(key.fileobj)
                         self._lost.append(key.data)
-                        self._news.put((key.data, None))
+                        self._inbox.put((key.data, None))
                         if not self._over:  # from here, because rank 0 may wait in a collective for those to be told
                             self._over = True
-                            self._tell(self.explain(key.data))
+                            self._send_abort(self.explain(key.data))
 
     def receive(self, timeout: float | None = None) -> tuple[int, Message] | None:
         """Return the next message and who sent it; None when none comes in time.
@@ -206,7 +206,7 @@ class ControlServer:
             When a rank has ended.
         """
         try:
-            rank, message = self._news.get(timeout=timeout)
+            rank, message = self._inbox.get(timeout=timeout)
         except queue.Empty:
             return None
         if message is None:
@@ -227,13 +227,13 @@ class ControlServer:
             pass
         return self._lost[0] if self._lost else None
 
-    def _tell(self, reason: str) -> None:
+    def _send_abort(self, reason: str) -> None:
         for connection in self._connections.values():
             with contextlib.suppress(PeerLostError):  # it is the reason, or knows it already
                 connection.send(Message("abort", {"reason": reason}))
 
     def end(self) -> None:
-        """Tell every rank that the run is done, and wait until all have read that and hung up."""
+        """Send every rank that the run is done, and wait until all have read it and closed their connections."""
         self._over = True
         for connection in self._connections.values():
             with contextlib.suppress(PeerLostError):  # it has what it needs: the run is done
@@ -241,13 +241,13 @@ class ControlServer:
         self._drain(END_SECONDS)
 
     def abort(self, reason: str) -> None:
-        """Tell every rank that is left why the run ends, and give it a second to read that and hang up."""
+        """Send every remaining rank the reason for the end, and give it a second to read it and disconnect."""
         self._over = True
-        self._tell(reason)
+        self._send_abort(reason)
         self._drain(_READ_SECONDS)
 
     def _drain(self, seconds: float) -> None:
-        """Read until the others hang up: closing while something has not been read would take back what was sent."""
+        """Read until the others disconnect: closing while something is unread would discard what was sent."""
         until = time.monotonic() + seconds
         while len(self._lost) < len(self._connections) and (left := until - time.monotonic()) > 0:
             with contextlib.suppress(PeerLostError):
@@ -282,7 +282,7 @@ class ControlClient:
         except OSError as error:
             raise TrainError(f"rank {rank} cannot reach rank 0 at {host}:{port}: {error}") from None
         sock.settimeout(None)
-        sock.sendall(_HELLO.pack(bytes.fromhex(secret), rank))
+        sock.sendall(_GREETING.pack(bytes.fromhex(secret), rank))
         self._connection = Connection(sock, 0)
 
     def send(self, message: Message) -> None:

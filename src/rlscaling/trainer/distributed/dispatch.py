@@ -1,4 +1,4 @@
-"""Which group goes to which generator, and when a batch is whole: rules only, no clock and no connection.
+"""Groups to generators, groups to batches: rules only, no clock and no connection.
 
 Groups are drawn at the moment an update is done, as many as the schedule allows by then. So the prompts of a run follow
 from the outcomes of its batches alone, and not from who was fast.
@@ -55,22 +55,22 @@ class Dispatcher:
         self.updates = 0
         self.exhausted = ""
         self._drawn = 0
-        self._again: Work = []  # in flight when a checkpoint was taken: they start anew
-        self._at: dict[int, tuple[int, int]] = {}  # group in flight -> its generator and its prompt
+        self._to_restart: Work = []  # in flight when a checkpoint was taken: they start anew
+        self._in_flight: dict[int, tuple[int, int]] = {}  # group in flight -> its generator and its prompt
         self._complete: dict[int, Group] = {}
 
     def assign(self, draw: Callable[[], int]) -> dict[int, Work]:
         """Return what each generator may start now; each group goes to the one with the fewest in flight."""
         load = dict.fromkeys(self.generators, 0)
-        for rank, _ in self._at.values():
+        for rank, _ in self._in_flight.values():
             load[rank] += 1
         new: dict[int, Work] = {}
-        for n, prompt in (*self._again, *self._draw(draw)):
+        for n, prompt in (*self._to_restart, *self._draw(draw)):
             rank = min(self.generators, key=lambda rank: load[rank])
             load[rank] += 1
-            self._at[n] = (rank, prompt)
+            self._in_flight[n] = (rank, prompt)
             new.setdefault(rank, []).append((n, prompt))
-        self._again = []
+        self._to_restart = []
         return new
 
     def _draw(self, draw: Callable[[], int]) -> Iterable[tuple[int, int]]:
@@ -86,7 +86,7 @@ class Dispatcher:
 
     def add(self, group: Group) -> None:
         """Note that a group is complete."""
-        del self._at[group.index]
+        del self._in_flight[group.index]
         self._complete[group.index] = group
 
     @property
@@ -110,18 +110,18 @@ class Dispatcher:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint between two updates holds: of a group in flight only that it was drawn."""
-        again = self._again + [(n, prompt) for n, (_, prompt) in self._at.items()]
+        to_restart = self._to_restart + [(n, prompt) for n, (_, prompt) in self._in_flight.items()]
         complete = [rollout for n in sorted(self._complete) for rollout in self._complete[n].rollouts]
         return {
             "updates": self.updates,
             "drawn": self._drawn,
             "exhausted": self.exhausted,
-            "again": sorted(again),
+            "again": sorted(to_restart),
             "complete": pack_rollouts(complete),
         }
 
     def load_state_dict(self, state: Mapping[str, Any], prompt_of: Callable[[int], Prompt]) -> None:
         """Go on from ``state_dict``; the number of generators may be another."""
         self.updates, self._drawn, self.exhausted = state["updates"], state["drawn"], state["exhausted"]
-        self._again, self._at = list(state["again"]), {}
+        self._to_restart, self._in_flight = list(state["again"]), {}
         self._complete = {group.index: group for group in groups_of(state["complete"], prompt_of)}

@@ -1,4 +1,4 @@
-"""Trainer ranks that hold one model between them, and how its weights get to the generators.
+"""Sharded model and gradient reduction of the trainer ranks, and how the weights get to the generators.
 
 Weights, gradients and optimizer state are split by FSDP2 (``torch.distributed.fsdp.fully_shard``), layer by layer; the
 embedding, the last norm and the head are the part that stays whole from a forward pass to its backward pass.
@@ -26,7 +26,7 @@ BUCKET_BYTES = 64 * 2**20
 
 
 class ShardedDataParallel:
-    """The trainer ranks as peers of an update.
+    """The trainer ranks, which share each update.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class ShardedDataParallel:
 
     def share(self, rows: Tensor, weight: Tensor) -> MicroBatchShare:
         """Return every ``size``-th completion, so that long prompts are spread."""
-        mine = rows[self.rank :: self.size]
-        if len(mine):
-            return MicroBatchShare(mine, weight[mine])
+        own = rows[self.rank :: self.size]
+        if len(own):
+            return MicroBatchShare(own, weight[own])
         return MicroBatchShare(rows[:1], torch.zeros_like(weight[rows[:1]]), stands_in=True)
 
     def load_balance(self, model: Decoder, share: MicroBatchShare) -> Tensor | None:
@@ -105,23 +105,23 @@ class _Balance:
         visits = torch.bincount(chosen.flatten(), minlength=n_experts) * counts
         dist.all_reduce(visits, group=group)
         total = visits.sum()  # top_k for each token of all ranks
-        mine = probability.sum(0) * self.top_k / total * counts
-        return n_experts * ((visits / total) * mine).sum()
+        own = probability.sum(0) * self.top_k / total * counts
+        return n_experts * ((visits / total) * own).sum()
 
 
 def buckets(tensors: Sequence[Tensor]) -> Iterator[list[int]]:
-    """Return the numbers of the tensors that travel together: of one type, at most ``BUCKET_BYTES`` unless alone."""
-    found: list[int] = []
+    """Return the numbers of the tensors that travel together: of one type, ``BUCKET_BYTES`` at most, or one alone."""
+    bucket: list[int] = []
     size = 0
     for i, tensor in enumerate(tensors):
         n = tensor.numel() * tensor.element_size()
-        if found and (size + n > BUCKET_BYTES or tensor.dtype != tensors[found[0]].dtype):
-            yield found
-            found, size = [], 0
-        found.append(i)
+        if bucket and (size + n > BUCKET_BYTES or tensor.dtype != tensors[bucket[0]].dtype):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(i)
         size += n
-    if found:
-        yield found
+    if bucket:
+        yield bucket
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""A rank that generates: it samples what rank 0 hands out, with the newest weights there are."""
+"""The ranks that generate: they sample what rank 0 hands out, with the newest weights there are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rlscaling.trainer.distributed.accounting import RankClock
 from rlscaling.trainer.distributed.control_channel import ControlClient, Message
 from rlscaling.trainer.distributed.process_groups import ProcessGroups, exchange_weights
 from rlscaling.trainer.generation.evaluate import MISMATCH_ROLLOUTS, heldout_rollouts, mismatch
+from rlscaling.trainer.generation.generator import Generator
 from rlscaling.trainer.generation.rollout import Rollout, pack_rollouts
 from rlscaling.trainer.model.build import build_model
 from rlscaling.trainer.tasks.make import make_task
-from rlscaling.trainer.training.run_state import make_generator
 
 if TYPE_CHECKING:
     from rlscaling.trainer.settings.config import TrainConfig
@@ -34,26 +34,26 @@ class GeneratorRank:
     ----------
     config
         The settings of the run.
-    world
+    process_groups
         The ranks.
-    spoke
+    control_client
         Where work comes from and completions go.
     """
 
-    def __init__(self, config: TrainConfig, world: ProcessGroups, spoke: ControlClient) -> None:
-        self.config, self.world, self.spoke = config, world, spoke
+    def __init__(self, config: TrainConfig, process_groups: ProcessGroups, control_client: ControlClient) -> None:
+        self.config, self.process_groups, self.control_client = config, process_groups, control_client
         self.task = make_task(config)
         self.heldout = self.task.heldout_prompts(config.eval_prompts)
         self.model = build_model(config, self.task).requires_grad_(False)
-        slots = rows_at_once(config.prompts_per_step, config.generations, world.layout.generators)
-        self.generator = make_generator(config, self.task, slots)
+        slots = rows_at_once(config.prompts_per_step, config.generations, process_groups.layout.generators)
+        self.generator = Generator.for_training(config, self.task, slots)
         self.clock = RankClock()
         self.version = 0
         self._ended: dict[int, list[Rollout]] = {}
 
     def run(self) -> None:
         """Sample until rank 0 says that the run is over."""
-        while self._listen():
+        while self._follow_messages():
             for rollout in self.generator.advance(self.model, self.version, 1):
                 ended = self._ended.setdefault(rollout.group, [])
                 ended.append(rollout)
@@ -61,42 +61,42 @@ class GeneratorRank:
                     self._send("group", {}, self._ended.pop(rollout.group))
 
     def _send(self, kind: str, facts: dict[str, Any], rollouts: list[Rollout]) -> None:
-        facts = {**facts, "counted": self.task.state_dict()}
-        self.spoke.send(Message(kind, facts, pack_rollouts(rollouts)))
+        facts = {**facts, "task_totals": self.task.state_dict()}
+        self.control_client.send(Message(kind, facts, pack_rollouts(rollouts)))
 
     @property
     def _idle(self) -> bool:
         return not self.generator.n_live
 
-    def _listen(self) -> bool:
-        """Do what rank 0 has asked for; without work, sleep until it asks. False at the end of the run."""
-        while self._idle or self.spoke.waiting():
+    def _follow_messages(self) -> bool:
+        """Follow the messages of rank 0; without work, sleep until one arrives. False at the end of the run."""
+        while self._idle or self.control_client.waiting():
             if self._idle:
                 with self.clock.waiting():
-                    message = self.spoke.receive()
+                    message = self.control_client.receive()
             else:
-                message = self.spoke.receive()
+                message = self.control_client.receive()
             if message.kind == "end":
                 return False
-            self._do(message)
+            self._follow(message)
         return True
 
-    def _do(self, message: Message) -> None:
+    def _follow(self, message: Message) -> None:
         if message.kind == "start":
             size = self.config.generations
             self.generator.start([(n, self.task.train_prompt(i), size) for n, i in message.facts["groups"]])
         elif message.kind == "push":
-            exchange_weights(self.world, self.model, self.clock)
+            exchange_weights(self.process_groups, self.model, self.clock)
             self.version = message.facts["version"]
         elif message.kind == "evaluate":
             with self.clock.left_out():
                 self._evaluate(message.facts["seed"])
-                message = self.spoke.receive()
+                message = self.control_client.receive()
             assert message.kind == "evaluated", message.kind
 
     def _evaluate(self, seed: int) -> None:
-        layout = self.world.layout
-        index = self.world.place.rank - layout.trainers
+        layout = self.process_groups.layout
+        index = self.process_groups.rank_info.rank - layout.trainers
         numbers = share_of(len(self.heldout), index, layout.generators)
         prompts = [self.heldout[i] for i in numbers]
         rollouts = heldout_rollouts(self.model, self.task, prompts, self.config, seed=seed, numbers=numbers)

@@ -1,4 +1,4 @@
-"""All ranks say what they are about to do, and none begins unless it is the same."""
+"""All ranks agree on the settings, or none begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlscaling.trainer.distributed.layout import Layout
 
 
-_TELL_SECONDS = 10.0  # a launcher ends all ranks when one does: wait until each has read why
+_WAIT_SECONDS = 10.0  # a launcher ends all ranks when one does: wait until each has read why
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ def proposal_of(
     layout
         The roles it knows of.
     folder, resume
-        Where the run goes, and whether it goes on. A trainer rank also says which checkpoint it finds there; the
+        Where the run goes, and whether it goes on. A trainer rank also names the checkpoint that lies there; the
         generators need none.
     rank
         Its number.
@@ -67,28 +67,28 @@ def proposal_of(
     if layout.role(rank) == "generator" or folder is None or not resume:
         return SettingsProposal(settings)
     try:
-        return SettingsProposal({**settings, "checkpoint": _found(Path(folder))})
+        return SettingsProposal({**settings, "checkpoint": _checkpoint_in(Path(folder))})
     except TrainError as error:
         return SettingsProposal(settings, str(error))
 
 
 def sources_of(config: TrainConfig) -> dict[str, str]:
     """Return fingerprints of the files that a run is made from: two machines may have others under the same names."""
-    found = {}
+    fingerprints = {}
     for path in (
         *parse_sources(config.data, "data").values(),
         *parse_sources(config.downstream, "downstream").values(),
     ):
         with path.open("rb") as stream:
-            found[f"content of {path}"] = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+            fingerprints[f"content of {path}"] = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
     if config.model_path:
         from rlscaling.trainer.model.hf_weights import fingerprint
 
-        found["model"] = fingerprint(config.model_path)
-    return found
+        fingerprints["model"] = fingerprint(config.model_path)
+    return fingerprints
 
 
-def _found(folder: Path) -> str:
+def _checkpoint_in(folder: Path) -> str:
     """Return which checkpoint lies in a folder."""
     path = folder / CHECKPOINT
     if not path.exists():
@@ -124,47 +124,47 @@ def difference(proposals: Sequence[SettingsProposal]) -> str:
     return ""
 
 
-def agree(store: Store, proposal: SettingsProposal, *, rank: int, world: int, name: str, timeout: float) -> None:
+def agree(store: Store, proposal: SettingsProposal, *, rank: int, world_size: int, name: str, timeout: float) -> None:
     """Compare the proposals of all ranks.
 
     Parameters
     ----------
     store
-        That all ranks see.
+        Seen by all ranks.
     proposal
         That of this rank.
-    rank, world
-        Number of this rank and of all.
+    rank, world_size
+        Number of this rank, and how many there are.
     name
-        Another one for each time that ranks agree.
+        A new one for each handshake.
     timeout
-        Seconds that the others have.
+        Seconds to wait for the others.
 
     Raises
     ------
     TrainError
-        On every rank, with the same words, when they differ; or when a rank does not say anything in time.
+        On every rank, with the same message, when they differ; or when a rank is not heard of in time.
     """
     store.set(f"{name}/{rank}", json.dumps(dataclasses.asdict(proposal)))
     proposals = []
-    for other in range(world):
+    for other in range(world_size):
         try:
             store.wait([f"{name}/{other}"], datetime.timedelta(seconds=timeout))
         except RuntimeError:  # DistStoreError is one
             raise TrainError(
-                f"rank {other} of {world} has said nothing for {timeout:g} s: it has not started, or has ended with an "
-                "error of its own"
+                f"rank {other} of {world_size} has said nothing for {timeout:g} s: it has not started, or has ended "
+                "with an error of its own"
             ) from None
         proposals.append(SettingsProposal(**json.loads(store.get(f"{name}/{other}"))))
-    if found := difference(proposals):
-        tell(store, rank=rank, world=world, name=f"{name}/told")
-        raise TrainError(found)
+    if disagreement := difference(proposals):
+        wait_until_all_know(store, rank=rank, world_size=world_size, name=f"{name}/known")
+        raise TrainError(disagreement)
 
 
-def tell(store: Store, *, rank: int, world: int, name: str) -> None:
-    """Wait until every rank knows what this one is about to say, a few seconds at most."""
+def wait_until_all_know(store: Store, *, rank: int, world_size: int, name: str) -> None:
+    """Wait until every rank knows of the disagreement, a few seconds at most."""
     store.set(f"{name}/{rank}", "")
     try:
-        store.wait([f"{name}/{other}" for other in range(world)], datetime.timedelta(seconds=_TELL_SECONDS))
+        store.wait([f"{name}/{other}" for other in range(world_size)], datetime.timedelta(seconds=_WAIT_SECONDS))
     except RuntimeError:
         return  # a rank is gone already; this one has its reason

@@ -1,4 +1,4 @@
-"""From torchrun's variables to a run: find the others, agree, play a role, and end together."""
+"""From torchrun to a run: the ranks find each other, agree on the settings, take their roles and end together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from rlscaling.trainer.distributed.control_channel import ControlClient, ControlServer, PeerLostError
 from rlscaling.trainer.distributed.generator_rank import GeneratorRank
 from rlscaling.trainer.distributed.handshake import SettingsProposal, agree, proposal_of
-from rlscaling.trainer.distributed.layout import Layout, RankInfo, check_layout, layout_of, place_of
+from rlscaling.trainer.distributed.layout import Layout, RankInfo, check_layout, layout_of, rank_info_of
 from rlscaling.trainer.distributed.process_groups import ProcessGroups, connect, find_others, leave_groups
-from rlscaling.trainer.distributed.shutdown import ShutdownRequestedError, ended_by_a_signal, report_in_peace
+from rlscaling.trainer.distributed.shutdown import ShutdownRequestedError, ignore_sigterm, sigterm_as_error
 from rlscaling.trainer.distributed.trainer_rank import DistributedResult, FollowerRank, LeadRank
 from rlscaling.trainer.errors import TrainError
-from rlscaling.trainer.training.checkpoint import check_free
-from rlscaling.trainer.training.run_state import check_device, check_save, cpu_threads
+from rlscaling.trainer.training.checkpoint import check_free, check_save
+from rlscaling.trainer.training.learner import check_device, cpu_threads
 
 if TYPE_CHECKING:
     from rlscaling.trainer.settings.config import TrainConfig
@@ -35,20 +35,20 @@ class Ranks:
 
     Parameters
     ----------
-    place
-        Of this process.
+    rank_info
+        Which rank this process is.
     timeout
         Seconds to wait for the others.
     """
 
-    def __init__(self, place: RankInfo, timeout: float = ARRIVAL_SECONDS) -> None:
-        self.place, self.timeout = place, timeout
-        self.store = find_others(place, timeout)
+    def __init__(self, rank_info: RankInfo, timeout: float = ARRIVAL_SECONDS) -> None:
+        self.rank_info, self.timeout = rank_info, timeout
+        self.store = find_others(rank_info, timeout)
         self._runs = 0
-        self._world: ProcessGroups | None = None
+        self._process_groups: ProcessGroups | None = None
 
     def agree(self, proposal: SettingsProposal) -> None:
-        """See that all ranks want the same.
+        """Check that all ranks have the same settings.
 
         Raises
         ------
@@ -56,8 +56,10 @@ class Ranks:
             On every rank, when they do not.
         """
         self._runs += 1
-        place, name = self.place, f"agree/{self._runs}"
-        agree(self.store, proposal, rank=place.rank, world=place.world, name=name, timeout=self.timeout)
+        rank_info, name = self.rank_info, f"agree/{self._runs}"
+        agree(
+            self.store, proposal, rank=rank_info.rank, world_size=rank_info.world_size, name=name, timeout=self.timeout
+        )
 
     def train(
         self,
@@ -71,19 +73,21 @@ class Ranks:
     ) -> DistributedResult | None:
         """Train one run; the result is rank 0's."""
         self.agree(self._proposal(config, out, layout, resume, save_model))
-        _use_device(config, self.place)
-        if self._world is None:
-            self._world = connect(self.place, layout, config.device, self.store)
-        name, host = f"channel/{self._runs}", self.place.master
+        _use_device(config, self.rank_info)
+        if self._process_groups is None:
+            self._process_groups = connect(self.rank_info, layout, config.device, self.store)
+        name, host = f"channel/{self._runs}", self.rank_info.master
         with cpu_threads(config.threads):
-            if self.place.rank:
-                with ControlClient(self.store, name, host, self.place.rank, self.timeout) as spoke:
-                    _follow(config, self._world, out, spoke)
+            if self.rank_info.rank:
+                with ControlClient(self.store, name, host, self.rank_info.rank, self.timeout) as control_client:
+                    _follow(config, self._process_groups, out, control_client)
                     return None
-            with ControlServer(self.store, name, host, range(1, self.place.world), self.timeout) as hub:
+            with ControlServer(
+                self.store, name, host, range(1, self.rank_info.world_size), self.timeout
+            ) as control_server:
                 save_to = None if save_model is None else Path(save_model)
-                start = functools.partial(LeadRank, config, self._world, out, hub, on_row, save_to)
-                return _lead(start, hub, resume=resume)
+                start = functools.partial(LeadRank, config, self._process_groups, out, control_server, on_row, save_to)
+                return _lead(start, control_server, resume=resume)
 
     def _proposal(
         self,
@@ -96,13 +100,13 @@ class Ranks:
         try:
             check_layout(layout, config)
             check_device(config)
-            if self.place.rank == 0:
+            if self.rank_info.rank == 0:
                 check_save(config, save_model, out)
-            if out is not None and not resume and self.place.rank == 0:
+            if out is not None and not resume and self.rank_info.rank == 0:
                 check_free(Path(out))
         except TrainError as error:
             return SettingsProposal({}, str(error))
-        return proposal_of(config, layout, out, resume=resume, rank=self.place.rank)
+        return proposal_of(config, layout, out, resume=resume, rank=self.rank_info.rank)
 
     def close(self) -> None:
         """Leave the process groups."""
@@ -150,50 +154,50 @@ def train_distributed(
     ----------
     Generators, trainers and PipelineRL: ScaleRL, sections 2 and 3.1 (arXiv 2510.13786).
     """
-    place = place_of(os.environ)
-    if place is None:
+    rank_info = rank_info_of(os.environ)
+    if rank_info is None:
         raise TrainError("RANK and WORLD_SIZE are not set: start with torchrun, or call train for one process")
-    layout = layout_of(place.world, generators, trainers)
-    ranks = Ranks(place)
-    with ended_by_a_signal():
+    layout = layout_of(rank_info.world_size, generators, trainers)
+    ranks = Ranks(rank_info)
+    with sigterm_as_error():
         result = ranks.train(config, out, layout, resume=resume, on_row=on_row, save_model=save_model)
     ranks.close()
     return result
 
 
-def _lead(start: Callable[[], LeadRank], hub: ControlServer, *, resume: bool) -> DistributedResult:
+def _lead(start: Callable[[], LeadRank], control_server: ControlServer, *, resume: bool) -> DistributedResult:
     lead: LeadRank | None = None
     try:
         lead = start()
-        hub.explain = lambda rank: _lost(lead, rank)
+        control_server.explain = lambda rank: _lost(lead, rank)
         return lead.run(resume)
     except (
         ShutdownRequestedError,
         PeerLostError,
         RuntimeError,
     ) as error:  # RuntimeError: a collective that a rank has left
-        report_in_peace()
+        ignore_sigterm()
         leave_groups()
-        lost = hub.lost()
+        lost = control_server.lost()
         if lost is None and isinstance(error, RuntimeError):
-            hub.abort(f"rank 0 has failed: {error}")
+            control_server.abort(f"rank 0 has failed: {error}")
             raise
-        reason = f"{error}; {_whole(lead)}" if lost is None else _lost(lead, lost)
-        hub.abort(reason)
+        reason = f"{error}; {_checkpoint_left(lead)}" if lost is None else _lost(lead, lost)
+        control_server.abort(reason)
         raise TrainError(reason) from None
     except TrainError as error:
-        report_in_peace()
-        hub.abort(str(error))
+        ignore_sigterm()
+        control_server.abort(str(error))
         raise
 
 
 def _lost(lead: LeadRank | None, rank: int) -> str:
-    role = "" if lead is None else f", a {lead.world.layout.role(rank)},"
-    return f"rank {rank}{role} has ended before the run was done; {_whole(lead)}"
+    role = "" if lead is None else f", a {lead.process_groups.layout.role(rank)},"
+    return f"rank {rank}{role} has ended before the run was done; {_checkpoint_left(lead)}"
 
 
-def _whole(lead: LeadRank | None) -> str:
-    """Say what is left to go on from."""
+def _checkpoint_left(lead: LeadRank | None) -> str:
+    """Return from which checkpoint the run can go on, in words."""
     folder = getattr(lead, "folder", None)
     if lead is None or folder is None or folder.saved_at is None:
         return "there is no checkpoint yet"
@@ -203,27 +207,29 @@ def _whole(lead: LeadRank | None) -> str:
     )
 
 
-def _follow(config: TrainConfig, world: ProcessGroups, out: str | Path | None, spoke: ControlClient) -> None:
+def _follow(
+    config: TrainConfig, process_groups: ProcessGroups, out: str | Path | None, control_client: ControlClient
+) -> None:
     try:
-        if world.trainers is None:
-            GeneratorRank(config, world, spoke).run()
+        if process_groups.trainers is None:
+            GeneratorRank(config, process_groups, control_client).run()
         else:
-            FollowerRank(config, world, out, spoke).run()
+            FollowerRank(config, process_groups, out, control_client).run()
     except (ShutdownRequestedError, RuntimeError) as error:  # RuntimeError: a collective that a rank has left
-        report_in_peace()
+        ignore_sigterm()
         leave_groups()
-        reason = spoke.reason()
+        reason = control_client.reason()
         if not reason and isinstance(error, RuntimeError):
             raise
         raise TrainError(reason or str(error)) from None
 
 
-def _use_device(config: TrainConfig, place: RankInfo) -> None:
+def _use_device(config: TrainConfig, rank_info: RankInfo) -> None:
     """Give each rank of a machine a GPU of its own."""
     if config.device == "cuda":
-        if place.local_rank >= torch.cuda.device_count():
+        if rank_info.local_rank >= torch.cuda.device_count():
             raise TrainError(
-                f"rank {place.rank} is number {place.local_rank} on its machine, which has "
+                f"rank {rank_info.rank} is number {rank_info.local_rank} on its machine, which has "
                 f"{torch.cuda.device_count()} GPUs; start as many ranks as there are"
             )
-        torch.cuda.set_device(place.local_rank)
+        torch.cuda.set_device(rank_info.local_rank)

@@ -1,4 +1,4 @@
-"""The ranks of a run, connected: process groups, and the moment at which all of them hold the same weights."""
+"""Process groups of the ranks, and the synchronisation of their weights."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=30)
 
 @dataclasses.dataclass(frozen=True)
 class ProcessGroups:
-    """Where this rank stands, and the groups it belongs to.
+    """The rank of this process, the roles of all, and the groups that it belongs to.
 
     Attributes
     ----------
-    place, layout
+    rank_info, layout
         This rank and the roles of all.
     trainers
         The trainer ranks; None on a generator.
@@ -38,7 +38,7 @@ class ProcessGroups:
         Rank 0 and the generators, which take its weights; None on any other trainer.
     """
 
-    place: RankInfo
+    rank_info: RankInfo
     layout: Layout
     trainers: dist.ProcessGroup | None
     receivers: dist.ProcessGroup | None
@@ -46,13 +46,13 @@ class ProcessGroups:
 
 @dataclasses.dataclass(frozen=True)
 class WeightSyncReport:
-    """What all ranks say when weights are pushed."""
+    """What all ranks report when weights are pushed."""
 
-    spent: RankSeconds  # summed over ranks
+    seconds: RankSeconds  # summed over ranks
     peak_bytes: int  # of weights, gradients and moments on the fullest trainer rank
 
 
-def find_others(place: RankInfo, timeout: float) -> Store:
+def find_others(rank_info: RankInfo, timeout: float) -> Store:
     """Return the store that all ranks see.
 
     Raises
@@ -62,31 +62,31 @@ def find_others(place: RankInfo, timeout: float) -> Store:
     """
     within = datetime.timedelta(seconds=timeout)
     try:
-        found: tuple[Store, int, int] = next(iter(rendezvous("env://", place.rank, place.world, timeout=within)))
+        store: Store = next(iter(rendezvous("env://", rank_info.rank, rank_info.world_size, timeout=within)))[0]
     except RuntimeError as error:  # DistNetworkError, DistStoreError
         raise TrainError(
-            f"rank {place.rank} of {place.world} did not find the others at MASTER_ADDR={place.master} within "
-            f"{timeout:g} s: {str(error).splitlines()[0]}"
+            f"rank {rank_info.rank} of {rank_info.world_size} did not find the others at "
+            f"MASTER_ADDR={rank_info.master} within {timeout:g} s: {str(error).splitlines()[0]}"
         ) from None
-    found[0].set_timeout(within)
-    return found[0]
+    store.set_timeout(within)
+    return store
 
 
-def connect(place: RankInfo, layout: Layout, device: str, store: Store) -> ProcessGroups:
+def connect(rank_info: RankInfo, layout: Layout, device: str, store: Store) -> ProcessGroups:
     """Make the process groups; every rank calls it."""
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     dist.init_process_group(
         backend,
         store=PrefixStore("groups", store),
-        rank=place.rank,
-        world_size=place.world,
+        rank=rank_info.rank,
+        world_size=rank_info.world_size,
         timeout=COLLECTIVE_TIMEOUT,
     )
     trainers = dist.new_group(list(range(layout.trainers)))
     receivers = dist.new_group([0, *layout.generator_ranks])
-    is_trainer = layout.role(place.rank) == "trainer"
-    receives = place.rank == 0 or not is_trainer
-    return ProcessGroups(place, layout, trainers if is_trainer else None, receivers if receives else None)
+    is_trainer = layout.role(rank_info.rank) == "trainer"
+    receives = rank_info.rank == 0 or not is_trainer
+    return ProcessGroups(rank_info, layout, trainers if is_trainer else None, receivers if receives else None)
 
 
 def leave_groups() -> None:
@@ -95,23 +95,25 @@ def leave_groups() -> None:
         dist.destroy_process_group()
 
 
-def exchange_weights(world: ProcessGroups, model: nn.Module, clock: RankClock, peak_bytes: int = 0) -> WeightSyncReport:
+def exchange_weights(
+    process_groups: ProcessGroups, model: nn.Module, clock: RankClock, peak_bytes: int = 0
+) -> WeightSyncReport:
     """Bring the weights of the trainers to the generators; every rank calls it.
 
     Returns
     -------
     WeightSyncReport
-        The time that ranks have spent up to here, and the memory of the fullest trainer.
+        The seconds of all ranks up to here, and the memory of the fullest trainer.
     """
-    spent = clock.read()
-    mine = torch.tensor([spent.waiting, spent.elapsed, float(peak_bytes)], dtype=torch.float64)
-    told = [torch.empty_like(mine) for _ in range(world.place.world)]
+    seconds = clock.read()
+    own = torch.tensor([seconds.waiting, seconds.elapsed, float(peak_bytes)], dtype=torch.float64)
+    gathered = [torch.empty_like(own) for _ in range(process_groups.rank_info.world_size)]
     with clock.waiting():
-        dist.all_gather(told, mine)  # returns when the last rank has come
-    if world.trainers is not None:
-        fsdp.push(model, world.receivers)
+        dist.all_gather(gathered, own)  # returns when the last rank has come
+    if process_groups.trainers is not None:
+        fsdp.push(model, process_groups.receivers)
     else:
-        assert world.receivers is not None
-        fsdp.pull(model, world.receivers)
-    waiting, elapsed, peak = torch.stack(told).unbind(1)
+        assert process_groups.receivers is not None
+        fsdp.pull(model, process_groups.receivers)
+    waiting, elapsed, peak = torch.stack(gathered).unbind(1)
     return WeightSyncReport(RankSeconds(float(waiting.sum()), float(elapsed.sum())), int(peak.max()))

@@ -1,4 +1,4 @@
-"""The checkpoint of ranks: each writes its part, and the parts can be read by another number of ranks.
+"""Checkpoints of shards: each rank writes its part, and another number of ranks can read the parts.
 
 ``torch.distributed.checkpoint`` writes the weights, their FP32 masters and AdamW's moments into a folder
 ``checkpoint-STEP`` beside the trace. ``checkpoint.pt`` names the folder that counts and is replaced last, in one step:
@@ -89,11 +89,11 @@ def remove_other_shards(folder: Path, keep: str | None) -> None:
 
 def _tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     """Return everything that is split, by name; read in place on load."""
-    found: dict[str, Tensor] = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in model.state_dict().items()}
     weights = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
     for (name, weight), master in zip(weights, optimizer.masters, strict=True):
         if master is not weight:
-            found[f"master.{name}"] = master
+            tensors[f"master.{name}"] = master
         moments = optimizer.adamw.state.get(master, {})
-        found |= {f"{key}.{name}": moments[key] for key in ("exp_avg", "exp_avg_sq") if key in moments}
-    return found
+        tensors |= {f"{key}.{name}": moments[key] for key in ("exp_avg", "exp_avg_sq") if key in moments}
+    return tensors

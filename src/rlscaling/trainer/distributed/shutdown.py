@@ -1,4 +1,4 @@
-"""How a rank ends when another one has: torchrun sends SIGTERM to all that are left, and each still has to say why."""
+"""How a rank ends when another has: torchrun sends SIGTERM to all that are left, and each still reports why."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class ShutdownRequestedError(TrainError):
 
 
 @contextlib.contextmanager
-def ended_by_a_signal() -> Iterator[None]:
+def sigterm_as_error() -> Iterator[None]:
     """Turn SIGTERM into an error, once; in a thread, where signals do not arrive, do nothing."""
     if not _in_main_thread():
         yield
         return
 
     def end(number: int, _: FrameType | None) -> None:
-        report_in_peace()
+        ignore_sigterm()
         raise ShutdownRequestedError(f"ended by {signal.Signals(number).name}")
 
     before = signal.signal(signal.SIGTERM, end)
@@ -34,7 +34,7 @@ def ended_by_a_signal() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def report_in_peace() -> None:
+def ignore_sigterm() -> None:
     """Ignore SIGTERM from here on: the process is about to end; torchrun kills what has not ended after 30 s."""
     if _in_main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

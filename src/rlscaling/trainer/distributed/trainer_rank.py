@@ -18,12 +18,11 @@ from rlscaling.trainer.generation.evaluate import evaluation_seed, summarize
 from rlscaling.trainer.generation.rollout import Group, pack_rollouts, unpack_rollouts
 from rlscaling.trainer.generation.schedule import Schedule
 from rlscaling.trainer.model.hf_weights import save_model
+from rlscaling.trainer.tasks.curriculum import Curriculum
 from rlscaling.trainer.training.checkpoint import RANKS, RunFolder
 from rlscaling.trainer.training.learner import Learner, Row
 from rlscaling.trainer.training.loop import TrainResult
-from rlscaling.trainer.training.run_state import header_of, make_curriculum
 from rlscaling.trainer.training.update import update
-from rlscaling.trainer.training.warmup import supervised_warmup
 
 if TYPE_CHECKING:
     from rlscaling.trainer.generation.rollout import Rollout
@@ -56,33 +55,32 @@ class TrainerRank(Learner):
     ----------
     config
         The settings of the run.
-    world
+    process_groups
         The ranks.
     out
         Folder of the run, which all trainer ranks see; None writes nothing.
     """
 
-    def __init__(self, config: TrainConfig, world: ProcessGroups, out: str | Path | None) -> None:
-        assert world.trainers is not None
-        meter = ClusterMeter(n_devices=world.layout.world)
-        super().__init__(config, ShardedDataParallel(world.trainers, config.device), meter)
-        self.world, self.out = world, None if out is None else Path(out)
-        self.group = world.trainers
+    def __init__(self, config: TrainConfig, process_groups: ProcessGroups, out: str | Path | None) -> None:
+        assert process_groups.trainers is not None
+        meter = ClusterMeter(n_devices=process_groups.layout.world_size)
+        super().__init__(config, ShardedDataParallel(process_groups.trainers, config.device), meter)
+        self.process_groups, self.out = process_groups, None if out is None else Path(out)
+        self.group = process_groups.trainers
         self.clock = RankClock()
 
     def begin(self, step: int, shards: str | None, optimizer_steps: int) -> None:
         """Take the weights to start from: those of a checkpoint, or fresh ones after the supervised warm-up."""
         self.step = step
         if shards is None:
-            supervised_warmup(self.model, self.task, self.config)
-            self.optimizer.adopt()
+            self.warm_up()
         else:
             assert self.out is not None
             load_shards(self.out / shards, self.model, self.optimizer, steps=optimizer_steps, group=self.group)
 
     def exchange(self) -> WeightSyncReport:
         """Push the weights."""
-        return exchange_weights(self.world, self.model, self.clock, self.optimizer.peak_bytes)
+        return exchange_weights(self.process_groups, self.model, self.clock, self.optimizer.peak_bytes)
 
     def save_shards(self, name: str) -> None:
         """Write this rank's part of a checkpoint."""
@@ -93,16 +91,18 @@ class TrainerRank(Learner):
 class FollowerRank(TrainerRank):
     """A trainer rank other than 0."""
 
-    def __init__(self, config: TrainConfig, world: ProcessGroups, out: str | Path | None, spoke: ControlClient) -> None:
-        super().__init__(config, world, out)
-        self.spoke = spoke
+    def __init__(
+        self, config: TrainConfig, process_groups: ProcessGroups, out: str | Path | None, control_client: ControlClient
+    ) -> None:
+        super().__init__(config, process_groups, out)
+        self.control_client = control_client
         self.folder = RunFolder(None, {})
 
     def run(self) -> None:
         """Do what rank 0 does until it says that the run is over."""
         while True:
             with self.clock.waiting():
-                message = self.spoke.receive()
+                message = self.control_client.receive()
             facts = message.facts
             if message.kind == "end":
                 return
@@ -119,7 +119,7 @@ class FollowerRank(TrainerRank):
                 gather(self.model, keep=False)
             elif message.kind == "evaluate":
                 with self.clock.left_out():
-                    self.spoke.receive()
+                    self.control_client.receive()
 
 
 class LeadRank(TrainerRank):
@@ -128,28 +128,27 @@ class LeadRank(TrainerRank):
     def __init__(
         self,
         config: TrainConfig,
-        world: ProcessGroups,
+        process_groups: ProcessGroups,
         out: str | Path | None,
-        hub: ControlServer,
+        control_server: ControlServer,
         on_row: Callable[[Row], None] | None = None,
         save_to: Path | None = None,
     ) -> None:
-        super().__init__(config, world, out)
-        self.hub, self.on_row, self.save_to = hub, on_row, save_to
-        self.curriculum = make_curriculum(config, self.task)
+        super().__init__(config, process_groups, out)
+        self.control_server, self.on_row, self.save_to = control_server, on_row, save_to
+        self.curriculum = Curriculum.of(config, self.task.n_train)
         self.heldout = self.task.heldout_prompts(config.eval_prompts)
-        schedule = Schedule(config.schedule, config.k, config.prompts_per_step)
-        self.dispatcher = Dispatcher(schedule, world.layout.generator_ranks)
+        self.dispatcher = Dispatcher(Schedule.of(config), process_groups.layout.generator_ranks)
         self._evaluations: dict[int, Message] = {}
-        self._census = self._first = WeightSyncReport(RankSeconds(), 0)
+        self._weight_sync = self._first_sync = WeightSyncReport(RankSeconds(), 0)
         self._row_before = (0.0, 0)  # seconds and tokens at the row before
-        self._counted: dict[int, Row] = {-1: self.task.state_dict()}  # by the tasks of generators; -1 before a resume
+        self._task_totals: dict[int, Row] = {-1: self.task.state_dict()}  # by generator; -1 before a resume
 
     def run(self, resume: bool) -> DistributedResult:
         """Train from the first step, or the checkpoint, to the last."""
-        layout, config = self.world.layout, self.config
+        layout, config = self.process_groups.layout, self.config
         roles = {"generators": layout.generators, "trainers": layout.trainers, "modelled": False}
-        with RunFolder(self.out, header_of(self, roles), resume=resume, writer=RANKS) as self.folder:
+        with RunFolder(self.out, self.header(roles), resume=resume, writer=RANKS) as self.folder:
             self._begin()
             began = self._cost()
             while self.step < config.steps:
@@ -165,10 +164,10 @@ class LeadRank(TrainerRank):
                     self._evaluate()
                 self._save_if_due()
             stopped = self.dispatcher.exhausted if self.step < config.steps else ""
-            if stopped and not any(row["kind"] == "eval" and row["step"] == self.step for row in self.folder.rows):
+            if stopped and not self.folder.has_evaluation(self.step):
                 self._evaluate()
             self._save_model()
-            self.hub.end()
+            self.control_server.end()
             return self._result(stopped, began)
 
     def _begin(self) -> None:
@@ -180,18 +179,18 @@ class LeadRank(TrainerRank):
             self.meter.load_state_dict(state["meter"])
             self.curriculum.load_state_dict(state["curriculum"])
             self.dispatcher.load_state_dict(state["dispatch"], self.task.train_prompt)
-            self._counted[-1] = state["task"]
+            self._task_totals[-1] = state["task"]
         if self.out is not None:
             remove_other_shards(self.out, start["shards"])
         self.meter.lost_hours = self.folder.lost
-        self._tell_trainers(Message("begin", start))
+        self._send_to_trainers(Message("begin", start))
         if state is None:
             with self.meter.time("warmup"):
                 self.begin(**start)
         else:
             self.begin(**start)
         self._push()
-        self._first = self._census
+        self._first_sync = self._weight_sync
         self._row_before = self._cost()
         if state is None:
             self._evaluate()
@@ -200,20 +199,20 @@ class LeadRank(TrainerRank):
     def _next_batch(self) -> list[Group] | None:
         """Hand out what may be started and wait for the next batch; None when its prompts cannot be drawn."""
         for rank, work in self.dispatcher.assign(self.curriculum.draw).items():
-            self.hub.send(Message("start", {"groups": work}), [rank])
+            self.control_server.send(Message("start", {"groups": work}), [rank])
         if self.dispatcher.stuck:
             return None
         while not self.dispatcher.ready:
-            self._take_in()
+            self._receive()
         return self.dispatcher.take()
 
-    def _take_in(self) -> None:
+    def _receive(self) -> None:
         """Wait for a message and keep what it brings."""
         with self.clock.waiting():
-            received = self.hub.receive()
+            received = self.control_server.receive()
         assert received is not None  # without a time limit
         rank, message = received
-        self._counted[rank] = message.facts["counted"]
+        self._task_totals[rank] = message.facts["task_totals"]
         if message.kind == "group":
             (group,) = groups_of(message.arrays, self.task.train_prompt)
             self.dispatcher.add(group)
@@ -222,36 +221,36 @@ class LeadRank(TrainerRank):
 
     def task_totals(self) -> Row:
         """Return what the tasks of all generators have counted so far."""
-        return {name: sum(one.get(name, 0) for one in self._counted.values()) for name in self._counted[-1]}
+        return {name: sum(one.get(name, 0) for one in self._task_totals.values()) for name in self._task_totals[-1]}
 
     def _save_model(self) -> None:
-        """Write the model in the layout of its pretrained model, where that was asked for."""
+        """Write the model in the layout of its pretrained model, where it is to be saved."""
         if self.save_to is None:
             return
-        self._tell_trainers(Message("gather"))
+        self._send_to_trainers(Message("gather"))
         weights = gather(self.model, keep=True)
         save_model(self.model, self.config.model_path, self.save_to, weights=weights)
 
     def _update(self, groups: list[Group]) -> Row:
         """Train on a batch and push the weights, into half-finished completions too."""
         rollouts = [rollout for group in groups for rollout in group.rollouts]
-        if self.world.layout.trainers > 1:
-            self._tell_trainers(Message("update", arrays=pack_rollouts(rollouts)))
+        if self.process_groups.layout.trainers > 1:
+            self._send_to_trainers(Message("update", arrays=pack_rollouts(rollouts)))
         row = update(self, groups)
         self.dispatcher.updates += 1
-        before = self._census.spent
+        before = self._weight_sync.seconds
         self._push()
         for group in groups:
             self.curriculum.record(group.prompt.index, group.successes, len(group.rollouts))
-        idle = self._census.spent.since(before).idle_fraction
+        idle = self._weight_sync.seconds.since(before).idle_fraction
         return {**row, "idle_fraction": idle}
 
     def _push(self) -> None:
-        self.hub.send(Message("push", {"version": self.step}), self.world.layout.generator_ranks)
-        self._census = self.exchange()
+        self.control_server.send(Message("push", {"version": self.step}), self.process_groups.layout.generator_ranks)
+        self._weight_sync = self.exchange()
 
-    def _tell_trainers(self, message: Message) -> None:
-        self.hub.send(message, range(1, self.world.layout.trainers))
+    def _send_to_trainers(self, message: Message) -> None:
+        self.control_server.send(message, range(1, self.process_groups.layout.trainers))
 
     def _cost(self) -> tuple[float, int]:
         return sum(self.meter.seconds[role] for role in COMPUTE_ROLES), self.meter.tokens_generated
@@ -261,20 +260,20 @@ class LeadRank(TrainerRank):
         self._row_before = (now, tokens)
         speed = {"tokens_per_second": (tokens - tokens_before) / (now - before)}
         pool = {"epoch": self.curriculum.epoch, "pool_left": len(self.curriculum.pool())}
-        self.log("train", {**row, **pool, **speed, "peak_state_bytes": self._census.peak_bytes})
+        self.log("train", {**row, **pool, **speed, "peak_state_bytes": self._weight_sync.peak_bytes})
 
     def _evaluate(self) -> None:
         """Let the generators sample the held-out prompts, and write one row per domain."""
         config = self.config
         with self.meter.time("evaluate"), self.clock.left_out():
-            self.hub.send(Message("evaluate", {"seed": evaluation_seed(config, self.step)}))
-            while len(self._evaluations) < self.world.layout.generators:
-                self._take_in()
-            told = [self._evaluations.pop(rank) for rank in self.world.layout.generator_ranks]
-            rollouts = [rollout for message in told for rollout in self._heldout_rollouts(message)]
-            gap = next(message.facts["gap"] for message in told if message.facts["gap"] is not None)
+            self.control_server.send(Message("evaluate", {"seed": evaluation_seed(config, self.step)}))
+            while len(self._evaluations) < self.process_groups.layout.generators:
+                self._receive()
+            messages = [self._evaluations.pop(rank) for rank in self.process_groups.layout.generator_ranks]
+            rollouts = [rollout for message in messages for rollout in self._heldout_rollouts(message)]
+            gap = next(message.facts["gap"] for message in messages if message.facts["gap"] is not None)
             results = summarize(rollouts, self.task.domains, config.eval_samples, gap)
-            self.hub.send(Message("evaluated"))
+            self.control_server.send(Message("evaluated"))
         for result in results:
             self.log("eval", dataclasses.asdict(result))
 
@@ -291,7 +290,7 @@ class LeadRank(TrainerRank):
 
     def _save(self, out: Path) -> None:
         name = f"{PREFIX}{self.step}-{uuid.uuid4().hex[:8]}"
-        self._tell_trainers(Message("save", {"name": name}))
+        self._send_to_trainers(Message("save", {"name": name}))
         self.save_shards(name)
         state = {
             "id": name,
@@ -314,6 +313,6 @@ class LeadRank(TrainerRank):
             self.task.downstream,
             self.task.notes,
             tokens_per_second=tokens / seconds if seconds else 0.0,
-            idle_fraction=self._census.spent.since(self._first.spent).idle_fraction,
-            peak_state_bytes=self._census.peak_bytes,
+            idle_fraction=self._weight_sync.seconds.since(self._first_sync.seconds).idle_fraction,
+            peak_state_bytes=self._weight_sync.peak_bytes,
         )

@@ -1,4 +1,4 @@
-"""Recipes as the options of another engine, with what that engine cannot do named axis by axis.
+"""Recipes as options of TRL and verl, with what the engine cannot do named axis by axis.
 
 The engines: TRL's ``GRPOConfig`` (checked against TRL 1.16 as installed) and verl's hydra configuration (names as in
 ``verl/trainer/config/_generated_ppo_trainer.yaml`` of github.com/verl-project/verl at commit 01d4d766). Sizes are those
@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rlscaling.trainer.algorithm.losses import LOSSES, Clip, Loss
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.settings.make import check_recipe
@@ -20,8 +21,6 @@ PAPER = {"prompts": 48, "generations": 16, "lr": 5e-7, "prompt_tokens": 2048, "c
 """Batch, learning rate and lengths of [ScaleRL, 2 and A.3]; 12,288 + 2,048 tokens of thinking and solution."""
 EVALUATED_EVERY = 100
 """Steps between evaluations, mean@16 on 1,000 prompts [ScaleRL, 2.1]."""
-NO_DUAL_CLIP = 1e9
-"""verl cuts the loss of negative advantages at this ratio, 3 by default; our losses do not."""
 
 AXES = ("schedule", "ratio", "loss", "aggregation", "advantage_norm", "zero_variance", "truncation", "curriculum",
         "length_control", "head_dtype", "evaluation")  # fmt: skip
@@ -87,10 +86,14 @@ def export_recipe(recipe: str, engine: str) -> Export:
     if engine not in ENGINES:
         raise TrainError(f"engine {engine!r} is unknown; choose one of {', '.join(ENGINES)}")
     config = TrainConfig(recipe=recipe, **RECIPES[recipe].fields)
-    found = ENGINES[engine].missing(config)
+    missing = ENGINES[engine].missing(config)
     return Export(
-        recipe, engine, ENGINES[engine].options(config), {axis: found[axis] for axis in AXES if axis in found}
+        recipe, engine, ENGINES[engine].options(config), {axis: missing[axis] for axis in AXES if axis in missing}
     )
+
+
+def _loss_and_clip(config: TrainConfig) -> tuple[Loss, Clip]:
+    return LOSSES[config.loss], Clip(config.clip_low, config.clip_high)
 
 
 def _batches(config: TrainConfig) -> int:
@@ -105,6 +108,7 @@ _TRL_SCALES = {"batch": "batch", "prompt": "group", "none": "none"}
 
 def _trl_options(config: TrainConfig) -> dict[str, Any]:
     prompts, generations = PAPER["prompts"], PAPER["generations"]
+    loss, clip = _loss_and_clip(config)
     options = {
         # one prompt's completions at a time; on N processes divide gradient_accumulation_steps by N
         "per_device_train_batch_size": generations,
@@ -115,9 +119,9 @@ def _trl_options(config: TrainConfig) -> dict[str, Any]:
         "max_completion_length": PAPER["completion_tokens"],
         "temperature": config.temperature,
         "beta": 0.0,
-        "loss_type": _trl_loss(config),
-        "importance_sampling_level": "sequence" if config.loss == "gspo" else "token",
-        **_trl_clips(config),
+        "loss_type": loss.trl.name or ("grpo" if config.aggregation == "sample" else "dapo"),  # names the average
+        "importance_sampling_level": "sequence" if loss.per_sequence else "token",
+        **loss.trl.clips(clip),
         "scale_rewards": _TRL_SCALES[config.advantage_norm],
         "mask_truncated_completions": True,
         "cast_lm_head_to_fp32": config.head_dtype == "fp32",
@@ -138,46 +142,35 @@ def _trl_options(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _trl_loss(config: TrainConfig) -> str:
-    """Return the loss; in TRL it also says what is averaged over."""
-    if config.loss == "cispo":
-        return "cispo"
-    return "grpo" if config.aggregation == "sample" else "dapo"
-
-
-def _trl_clips(config: TrainConfig) -> dict[str, float]:
-    if config.loss == "cispo":
-        return {"epsilon_high": config.clip_high}  # the cap of the ratio itself, as here
-    return {"epsilon": config.clip_low, "epsilon_high": config.clip_high}
-
-
 def _trl_missing(config: TrainConfig) -> dict[str, str]:
-    found = {
+    missing = {
         "ratio": "TRL's ratio is to the trainer's own log-probabilities of the completions; with vLLM it adds a "
         "correction of its own (vllm_importance_sampling_correction)",
         "evaluation": "TRL evaluates the mean reward (eval_reward), not the pass rate, on the eval_dataset given: pass "
         "1,000 held-out prompts, and rlscaling.trace_callback for the trace",
     }
     if config.schedule == "pipeline":
-        found["schedule"] = (
+        missing["schedule"] = (
             f"GRPOTrainer does not stream completions: a step waits for its own batch (k = 0 instead of {config.k}); "
             "trl.experimental.async_grpo has max_staleness, with another loss"
         )
     elif config.k > 1:
-        found["schedule"] = f"the completions of {config.k} updates are shuffled: a prompt's may be split among them"
+        missing["schedule"] = f"the completions of {config.k} updates are shuffled: a prompt's may be split among them"
     if config.aggregation == "prompt":
-        found["aggregation"] = "TRL has no average over prompts: every token of the batch weighs the same"
-    elif config.aggregation == "sample" and config.loss == "cispo":
-        found["aggregation"] = "TRL's CISPO has no average over completions: every token of the batch weighs the same"
+        missing["aggregation"] = "TRL has no average over prompts: every token of the batch weighs the same"
+    elif config.aggregation == "sample" and (name := LOSSES[config.loss].trl.name):
+        missing["aggregation"] = (
+            f"TRL's {name.upper()} has no average over completions: every token of the batch weighs the same"
+        )
     elif config.aggregation == "token" and config.advantage_norm == "none":
-        found["aggregation"] = "token average, as the recipe here; loss_type='dr_grpo' is Dr. GRPO's own constant"
+        missing["aggregation"] = "token average, as the recipe here; loss_type='dr_grpo' is Dr. GRPO's own constant"
     if config.advantage_norm == "batch":
-        found["advantage_norm"] = (
+        missing["advantage_norm"] = (
             "TRL divides by the standard deviation of the raw rewards of the generation batch, not of the centred ones"
         )
     if config.zero_variance == "drop":
-        found["zero_variance"] = "TRL keeps prompts without variance: they add nothing, but stay in the denominators"
-    return found | _neither_has(config, "TRL") | _trl_head(config)
+        missing["zero_variance"] = "TRL keeps prompts without variance: they add nothing, but stay in the denominators"
+    return missing | _neither_has(config, "TRL") | _trl_head(config)
 
 
 def _trl_head(config: TrainConfig) -> dict[str, str]:
@@ -188,21 +181,21 @@ def _trl_head(config: TrainConfig) -> dict[str, str]:
 
 def _neither_has(config: TrainConfig, engine: str) -> dict[str, str]:
     """Return what no engine has."""
-    found = {}
+    missing = {}
     if config.curriculum == "npr":
-        found["curriculum"] = (
+        missing["curriculum"] = (
             f"{engine} has no No-Positive-Resampling: every prompt returns in every epoch; leave mastered ones "
             f"(pass rate {config.npr_threshold:g} or more) out of the data between epochs"
         )
     if config.length_control == "interruption":
-        found["length_control"] = f"{engine} does not interrupt thinking: what is too long is truncated"
+        missing["length_control"] = f"{engine} does not interrupt thinking: what is too long is truncated"
     elif config.length_control == "penalty":
         penalty = {
             "TRL": "trl.rewards.get_soft_overlong_punishment(max_completion_len=14336, soft_punish_cache=2048)",
             "verl": "the overlong buffer of its dapo reward manager",
         }[engine]
-        found["length_control"] = f"{penalty} is added to all completions, here to right ones only"
-    return found
+        missing["length_control"] = f"{penalty} is added to all completions, here to right ones only"
+    return missing
 
 
 def _trl_text(export: Export) -> str:
@@ -213,13 +206,13 @@ def _trl_text(export: Export) -> str:
 
 # --- verl -------------------------------------------------------------------------------------------------------
 
-_VERL_LOSSES = {"cispo": "cispo", "gspo": "gspo", "dapo": "vanilla", "grpo": "vanilla", "reinforce": "gpg"}
 _VERL_AVERAGES = {"sample": "seq-mean-token-mean", "prompt": "token-mean", "token": "token-mean"}
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 
 def _verl_options(config: TrainConfig) -> dict[str, Any]:
     batch_norm = config.advantage_norm == "batch"
+    loss, clip = _loss_and_clip(config)
     options: dict[str, Any] = {
         "data.train_batch_size": PAPER["prompts"] * _batches(config),
         "data.max_prompt_length": PAPER["prompt_tokens"],
@@ -232,8 +225,8 @@ def _verl_options(config: TrainConfig) -> dict[str, Any]:
         f"{_ACTOR}.entropy_coeff": 0,
         f"{_ACTOR}.ppo_mini_batch_size": PAPER["prompts"],
         f"{_ACTOR}.ppo_epochs": 1,
-        f"{_ACTOR}.policy_loss.loss_mode": _VERL_LOSSES[config.loss],
-        **_verl_clips(config),
+        f"{_ACTOR}.policy_loss.loss_mode": loss.verl.name,
+        **{f"{_ACTOR}.{name}": value for name, value in loss.verl.clips(clip).items()},
         f"{_ACTOR}.loss_agg_mode": _VERL_AVERAGES[config.aggregation],
     }
     return options | {
@@ -253,45 +246,36 @@ def _verl_options(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _verl_clips(config: TrainConfig) -> dict[str, float]:
-    if config.loss == "reinforce":
-        return {}
-    if config.loss == "cispo":  # verl keeps the ratio within 1 - low .. 1 + high; here there is only a cap
-        return {f"{_ACTOR}.clip_ratio_low": 1.0, f"{_ACTOR}.clip_ratio_high": config.clip_high - 1}
-    clips = {f"{_ACTOR}.clip_ratio_low": config.clip_low, f"{_ACTOR}.clip_ratio_high": config.clip_high}
-    return clips if config.loss == "gspo" else clips | {f"{_ACTOR}.clip_ratio_c": NO_DUAL_CLIP}
-
-
 def _verl_missing(config: TrainConfig) -> dict[str, str]:
-    found = {
+    missing = {
         "ratio": "verl's ratio is to log-probabilities that the trainer computes when a batch begins, not to those of "
         "the generator",
         "truncation": "verl keeps truncated completions in the loss, with the reward that they got",
     }
     if config.schedule == "pipeline":
-        found["schedule"] = (
+        missing["schedule"] = (
             f"main_ppo does not stream completions: each step waits for its own batch (k = 0 instead of {config.k}); "
             "trainer.v1.trainer_mode=separate_async with trainer.v1.sampler.max_off_policy_threshold comes nearest"
         )
     if config.aggregation == "prompt":
-        found["aggregation"] = "verl has no average over prompts: token-mean weighs every token of the batch the same"
+        missing["aggregation"] = "verl has no average over prompts: token-mean weighs every token of the batch the same"
     elif config.aggregation == "token" and config.advantage_norm == "none":
-        found["aggregation"] = "token average, as the recipe here; seq-mean-token-sum-norm is Dr. GRPO's own constant"
+        missing["aggregation"] = "token average, as the recipe here; seq-mean-token-sum-norm is Dr. GRPO's own constant"
     if config.advantage_norm == "batch":
-        found["advantage_norm"] = (
+        missing["advantage_norm"] = (
             "reinforce_plus_plus_baseline whitens over all tokens of the generation batch: long completions weigh "
             "more, and the mean over tokens is taken off"
         )
     if config.zero_variance == "drop":
-        found["zero_variance"] = (
+        missing["zero_variance"] = (
             "prompts without variance stay in the denominators; algorithm.filter_groups samples others instead"
         )
     if config.head_dtype == "fp32":
-        found["head_dtype"] = "verl has no FP32 head: logits are those of a bf16 product, in trainer and generator"
+        missing["head_dtype"] = "verl has no FP32 head: logits are those of a bf16 product, in trainer and generator"
     if _batches(config) > 1:
         every = f"batches of {_batches(config)} updates: about {EVALUATED_EVERY} updates"
-        found["evaluation"] = f"test_freq counts {every}"
-    return found | _neither_has(config, "verl")
+        missing["evaluation"] = f"test_freq counts {every}"
+    return missing | _neither_has(config, "verl")
 
 
 def hydra(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A trace in the words of verl's file logger, so that what reads verl's logs reads ours.
+"""Traces as verl's log: the metrics of its file logger, so that what reads verl's logs reads ours.
 
 ``{"step": s, "data": {metric: value}}`` a line. Totals of the trace become amounts of a step: seconds, tokens, and
 tokens a second and device, from which readers find the number of devices, as in verl's own logs.
@@ -95,7 +95,7 @@ def export_log(trace: str | Path, target: str | Path, *, overwrite: bool = False
     Raises
     ------
     TrainError
-        When the trace is none of the trainer, or the target cannot be written.
+        When the trace is not one of the trainer's, or the target cannot be written.
     """
     trace, target = Path(trace), Path(target)
     if trace.is_dir():

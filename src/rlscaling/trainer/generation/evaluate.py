@@ -1,4 +1,4 @@
-"""mean@n on held-out prompts, one result per domain; what an evaluation samples, and how much at once."""
+"""mean@n on held-out prompts, one result per domain: what an evaluation samples, and how many rows at once."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def summarize(rollouts: Sequence[Rollout], domains: Sequence[str], n: int, gap: 
     by_domain: dict[str, list[Rollout]] = {domain: [] for domain in domains}
     for rollout in rollouts:
         by_domain[rollout.prompt.domain].append(rollout)
-    return [_summarize(domain, found, n, gap) for domain, found in by_domain.items()]
+    return [_summarize(domain, own, n, gap) for domain, own in by_domain.items()]
 
 
 def _summarize(domain: str, rollouts: Sequence[Rollout], n: int, gap: float) -> Evaluation:
@@ -205,6 +205,6 @@ def mismatch(model: Decoder, rollouts: Sequence[Rollout], pad_id: int, config: T
     a cache and one pass over the whole sequence.
     """
     batch = collate([Group(0, rollouts[0].prompt, tuple(rollouts))], pad_id).to(config.device)
-    given = (batch.prompt_ids, batch.tokens, batch.mask, batch.prompt_length)
-    logp = token_logp(model, *given, temperature=config.temperature)
+    completions = (batch.prompt_ids, batch.tokens, batch.mask, batch.prompt_length)
+    logp = token_logp(model, *completions, temperature=config.temperature)
     return float((logp - batch.old_logp[batch.mask]).abs().mean())

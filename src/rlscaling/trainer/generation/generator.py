@@ -1,9 +1,9 @@
-"""Batched sampling with per-token log-probabilities; completions in flight outlive a change of weights.
+"""`Generator`: completions in flight, sampled with their log-probabilities; they outlive a change of weights.
 
 A call of the decoder samples one token of every live row. Rows are independent of each other: what a completion
 draws is a function of seed, group, sample and position (``rng.py``), so neither the batch around it nor a resume
 changes it, rounding in the matrix products aside. A row that ends leaves its slot to the next completion that waits
-(continuous batching), so the number of slots bounds the memory and a long completion keeps nobody waiting.
+(continuous batching), so the number of slots bounds the memory, and a long completion holds up no other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,6 +25,9 @@ from rlscaling.trainer.generation.slots import Slots, SlotState, compaction
 from rlscaling.trainer.kernels import ops
 from rlscaling.trainer.model.decoder import Decoder
 from rlscaling.trainer.tasks.task import Prompt, Task
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.settings.config import TrainConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Generator:
     Parameters
     ----------
     task
-        What is asked and how it is scored.
+        The prompts, and how completions are scored.
     sampling
         How completions are drawn.
     slots
@@ -84,23 +87,30 @@ class Generator:
         self._stop_ids = torch.tensor(task.stop_ids)
         self._clear()
 
+    @classmethod
+    def for_training(cls, config: TrainConfig, task: Task, slots: int) -> Generator:
+        """Return what samples the training completions of a run, at most ``slots`` of them at a time."""
+        window = config.interrupt_window if config.length_control == "interruption" else None
+        sampling = Sampling(rng.key_of(config.seed), config.generations, config.temperature, window)
+        return cls(task, sampling, slots=slots)
+
     def _clear(self) -> None:
         self._prompts: dict[int, Prompt] = {}  # of groups in flight
         self._unfinished: Counter[int] = Counter()  # completions of each
         self._unchecked: list[SampleRange] = []  # against the sizes of the model
         self._queue = PromptQueue()
-        self._rows = Slots(self.slots)
+        self._in_flight = Slots(self.slots)
         self._cache: PagedCache | None = None  # there is one while rows are live
 
-    def _expect(self, share: SampleRange) -> None:
-        self._prompts[share.group] = share.prompt
-        self._unfinished[share.group] += share.n
-        self._unchecked.append(share)
+    def _expect(self, samples: SampleRange) -> None:
+        self._prompts[samples.group] = samples.prompt
+        self._unfinished[samples.group] += samples.n
+        self._unchecked.append(samples)
 
     @property
     def n_live(self) -> int:
         """Rows that the next call samples a token for."""
-        n = len(self._rows) + self._queue.n
+        n = len(self._in_flight) + self._queue.n
         return n if self.slots is None else min(n, self.slots)
 
     def start(self, groups: Sequence[tuple[int, Prompt, int]]) -> None:
@@ -112,18 +122,18 @@ class Generator:
             For a group that is in flight already, no completions, and a prompt without tokens or with a limit that the
             task does not have.
         """
-        shares = [SampleRange(group, prompt, n) for group, prompt, n in groups]
+        new = [SampleRange(group, prompt, n) for group, prompt, n in groups]
         taken = set(self._prompts)
-        for share in shares:
-            if share.group in taken:
+        for samples in new:
+            if samples.group in taken:
                 raise TrainError(
-                    f"group {share.group} is in flight already and would be sampled twice; take another number"
+                    f"group {samples.group} is in flight already and would be sampled twice; take another number"
                 )
-            share.check(self.task.max_new_tokens)
-            taken.add(share.group)
-        for share in shares:
-            self._expect(share)
-            self._queue.add(share)
+            samples.check(self.task.max_new_tokens)
+            taken.add(samples.group)
+        for samples in new:
+            self._expect(samples)
+            self._queue.add(samples)
 
     @torch.inference_mode()
     def advance(self, model: Decoder, version: int, max_calls: int | None = None) -> list[Rollout]:
@@ -163,35 +173,35 @@ class Generator:
     def _forward(self, model: Decoder, version: int) -> Tensor:
         """Return the hidden state from which each row's next token comes, (N, D); new rows join here."""
         parts = []
-        if self._rows.live is not None:
-            parts.append(model(self._rows.live.last, cache=self._cache)[:, -1])
+        if self._in_flight.live is not None:
+            parts.append(model(self._in_flight.live.last, cache=self._cache)[:, -1])
         parts += self._fill(model, version)
         return torch.cat(parts)
 
     def _fill(self, model: Decoder, version: int) -> list[Tensor]:
-        """Give free slots to those that wait longest; return the hidden states that they begin with."""
-        free = None if self.slots is None else self.slots - len(self._rows)
+        """Give free slots to the completions that have waited longest; return the states that they begin with."""
+        free = None if self.slots is None else self.slots - len(self._in_flight)
         hidden = []
-        for begun in self._queue.read(model, version, self._queue.take(free), self.task.pad_id):
-            device = begun.hidden.device
-            copies = torch.tensor([share.n for share in begun.shares], device=device)
-            source = torch.repeat_interleave(torch.arange(len(begun.shares), device=device), copies)
+        for prefilled in self._queue.prefill(model, version, self._queue.take(free), self.task.pad_id):
+            device = prefilled.hidden.device
+            copies = torch.tensor([samples.n for samples in prefilled.ranges], device=device)
+            source = torch.repeat_interleave(torch.arange(len(prefilled.ranges), device=device), copies)
             if self._cache is None:
                 self._cache = PagedCache(model.spec, device, self.slots)
-            self._cache.extend(begun.cache, source)
-            self._rows.extend(self._new_rows(begun.shares, source, copies))
-            self.n_prefilled += begun.n_read
-            hidden.append(begun.hidden[source])
+            self._cache.extend(prefilled.cache, source)
+            self._in_flight.extend(self._new_state(prefilled.ranges, source, copies))
+            self.n_prefilled += prefilled.n_read
+            hidden.append(prefilled.hidden[source])
         return hidden
 
-    def _new_rows(self, shares: Sequence[SampleRange], source: Tensor, copies: Tensor) -> SlotState:
-        facts = [(s.group, s.first, s.prompt.length, s.prompt.fixed, s.prompt.thinks) for s in shares]
+    def _new_state(self, ranges: Sequence[SampleRange], source: Tensor, copies: Tensor) -> SlotState:
+        facts = [(s.group, s.first, s.prompt.length, s.prompt.fixed, s.prompt.thinks) for s in ranges]
         table = torch.tensor(facts, dtype=torch.long, device=source.device)
         group, first, limit, fixed, thinks = table[source].unbind(1)
         n = len(source)
         zero = torch.zeros(n, dtype=torch.long, device=source.device)
         shape = (n, self.task.max_new_tokens)
-        rows = SlotState(
+        state = SlotState(
             group=group,
             sample=first + torch.arange(n, device=source.device) - (copies.cumsum(0) - copies)[source],
             limit=limit,
@@ -206,73 +216,73 @@ class Generator:
             version=torch.zeros(shape, dtype=torch.long, device=source.device),
         )
         if self.sampling.window is None:
-            return rows
+            return state
         low, high = self.sampling.window
-        u = self._draw(rows, rng.INTERRUPT_POSITION)
-        return dataclasses.replace(rows, interrupt_at=low + (u.double() * (high - low + 1)).long())
+        u = self._draw(state, rng.INTERRUPT_POSITION)
+        return dataclasses.replace(state, interrupt_at=low + (u.double() * (high - low + 1)).long())
 
-    def _streams(self, rows: SlotState) -> Tensor:
-        return rows.group * self.sampling.generations + rows.sample
+    def _streams(self, state: SlotState) -> Tensor:
+        return state.group * self.sampling.generations + state.sample
 
-    def _draw(self, rows: SlotState, position: int) -> Tensor:
+    def _draw(self, state: SlotState, position: int) -> Tensor:
         """Return one uniform number for each row, (N,)."""
-        streams = self._streams(rows)
+        streams = self._streams(state)
         return rng.uniforms(self.sampling.key, streams, torch.full_like(streams, position), 1)[:, 0]
 
     def _sample(self, model: Decoder, hidden: Tensor, version: int) -> None:
         """Give each row its next token: sampled, or the next of the phrase that ends thinking."""
-        rows = self._rows.live
-        assert rows is not None
+        state = self._in_flight.live
+        assert state is not None
         sampling = self.sampling
         tokens, logp = ops.sample(
-            model.logits(hidden), self._streams(rows), rows.n, key=sampling.key, temperature=sampling.temperature
+            model.logits(hidden), self._streams(state), state.n, key=sampling.key, temperature=sampling.temperature
         )
-        at = rows.n[:, None]
-        sampled = torch.ones_like(rows.thinking)
+        at = state.n[:, None]
+        sampled = torch.ones_like(state.thinking)
         if sampling.window is not None:
-            force = rows.thinking & (rows.n >= rows.interrupt_at)
+            force = state.thinking & (state.n >= state.interrupt_at)
             phrase = torch.tensor(self.task.phrase, device=tokens.device)
-            tokens = torch.where(force, phrase[rows.forced.clamp(max=len(phrase) - 1)], tokens)
+            tokens = torch.where(force, phrase[state.forced.clamp(max=len(phrase) - 1)], tokens)
             logp = logp.masked_fill(force, 0.0)
-            rows.forced.add_(force)
+            state.forced.add_(force)
             sampled = ~force
-        rows.tokens.scatter_(1, at, tokens[:, None])
-        rows.logp.scatter_(1, at, logp[:, None])
-        rows.sampled.scatter_(1, at, sampled[:, None])
-        rows.version.scatter_(1, at, version)
-        rows.n.add_(1)
-        rows.thinking.logical_and_(tokens != self.task.think_end_id)
-        self.n_sampled += int(sampled.sum()) if sampling.window is not None else len(rows)
+        state.tokens.scatter_(1, at, tokens[:, None])
+        state.logp.scatter_(1, at, logp[:, None])
+        state.sampled.scatter_(1, at, sampled[:, None])
+        state.version.scatter_(1, at, version)
+        state.n.add_(1)
+        state.thinking.logical_and_(tokens != self.task.think_end_id)
+        self.n_sampled += int(sampled.sum()) if sampling.window is not None else len(state)
 
     def _take_finished(self) -> list[Rollout]:
         """Take the rows that ended out of their slots and return them."""
-        rows = self._rows.live
-        assert rows is not None
+        state = self._in_flight.live
+        assert state is not None
         assert self._cache is not None
-        last = rows.last[:, 0]
+        last = state.last[:, 0]
         self._stop_ids = self._stop_ids.to(last.device)  # copied once
         ended = torch.isin(last, self._stop_ids)
-        done = ended | (rows.n >= rows.limit)
-        n_left = len(rows) - int(done.sum())
-        if n_left == len(rows):
+        done = ended | (state.n >= state.limit)
+        n_left = len(state) - int(done.sum())
+        if n_left == len(state):
             return []
         at = done.nonzero()[:, 0]
-        at = at[self._streams(rows)[at].argsort()]
-        out, complete = rows.select(at), rows.fixed[at] | ended[at]
+        at = at[self._streams(state)[at].argsort()]
+        out, complete = state.select(at), state.fixed[at] | ended[at]
         movers, holes = compaction(done, n_left)
-        self._rows.compact(movers, holes, n_left)
+        self._in_flight.compact(movers, holes, n_left)
         self._cache.compact(movers, holes, n_left)
         if not n_left:
             self._cache = None
         return self._rollouts(out, complete)
 
-    def _rollouts(self, rows: SlotState, complete: Tensor) -> list[Rollout]:
-        u = None if self.sampling.exact_score else self._draw(rows, rng.SCORE_POSITION).tolist()
+    def _rollouts(self, state: SlotState, complete: Tensor) -> list[Rollout]:
+        u = None if self.sampling.exact_score else self._draw(state, rng.SCORE_POSITION).tolist()
         tokens, logp, sampled, version = (
-            value.cpu().numpy() for value in (rows.tokens, rows.logp, rows.sampled, rows.version)
+            value.cpu().numpy() for value in (state.tokens, state.logp, state.sampled, state.version)
         )
-        listed = rows.tokens.tolist()
-        columns = (rows.group, rows.sample, rows.n, rows.forced > 0, complete)
+        listed = state.tokens.tolist()
+        columns = (state.group, state.sample, state.n, state.forced > 0, complete)
         out = []
         for i, (group, sample, n, interrupted, whole) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
@@ -303,7 +313,7 @@ class Generator:
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint holds: rows in flight with their cache, and completions that wait for a slot."""
         return {
-            "rows": self._rows.state_dict(),
+            "rows": self._in_flight.state_dict(),
             "cache": None if self._cache is None else self._cache.state_dict(),
             "prompts": {group: prompt.index for group, prompt in self._prompts.items()},
             "counts": (self.n_sampled, self.n_prefilled),
@@ -325,11 +335,11 @@ class Generator:
         prompt_of = self.task.train_prompt
         self.n_sampled, self.n_prefilled = state["counts"]
         self._prompts = {group: prompt_of(index) for group, index in state["prompts"].items()}
-        for share in self._queue.load_state_dict(state, prompt_of, model):
-            self._expect(share)
+        for samples in self._queue.load_state_dict(state, prompt_of, model):
+            self._expect(samples)
         if n_rows:
             assert model is not None, "rows in flight need the model's sizes"
             device = model.embed_tokens.weight.device
-            self._rows.load_state_dict(state["rows"], device)
+            self._in_flight.load_state_dict(state["rows"], device)
             self._cache = PagedCache.from_state(model.spec, state["cache"], device, self.slots)
             self._unfinished.update(state["rows"]["group"].tolist())

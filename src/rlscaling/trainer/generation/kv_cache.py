@@ -1,4 +1,4 @@
-"""Keys and values of rows that are read together, one slot a row: what a prompt is read into."""
+"""Contiguous keys and values of rows that are read together: what a prompt is read into."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def grown(room: int, needed: int, most: int | None = None) -> int:
 
 
 def check_fits(spec: ModelSpec, tokens: int) -> None:
-    """Refuse a row of more tokens than the model has positions for."""
+    """Check that the model has positions for a row of so many tokens."""
     if tokens > spec.max_positions:
         raise TrainError(
             f"a row of {tokens} tokens does not fit the model, which has max_positions={spec.max_positions}; shorten "
@@ -45,7 +45,7 @@ def check_fits(spec: ModelSpec, tokens: int) -> None:
 
 
 def check_sizes(spec: ModelSpec, layers: int, heads: int, width: int) -> None:
-    """Refuse keys and values of a model of other sizes."""
+    """Check that keys and values belong to a model of these sizes."""
     if (layers, heads, width) != (spec.n_layers, spec.n_kv_heads, spec.d_head):
         raise TrainError(
             f"the cache has {layers} layers of {heads} key heads of width {width}, the model {spec.n_layers} of "
@@ -104,8 +104,8 @@ class KVCache:
                 parts[i] = old.new_zeros(shape)
                 parts[i][:, :, :room] = old
 
-    def begin(self, n_tokens: int) -> _Rows:
-        """Make room for so many tokens of every row and count them as held; a forward pass writes them."""
+    def begin(self, n_tokens: int) -> _CachedPass:
+        """Make room for so many tokens of every row and count them in; a forward pass writes them."""
         end = self.longest + n_tokens
         self.reserve(end)
         device = self.positions.device
@@ -114,7 +114,7 @@ class KVCache:
         write = (rows[:, None, None], heads[None, :, None], at[:, None, :])
         mask = later_hidden(self.spec, at, end, DTYPES[self.spec.dtype])
         self.positions, self.longest = self.positions + n_tokens, end
-        return _Rows(self, at, mask, write, end)
+        return _CachedPass(self, at, mask, write, end)
 
     def row(self, i: int) -> KVCache:
         """Return a copy of one row."""
@@ -149,7 +149,7 @@ class KVCache:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rows:
+class _CachedPass:
     """A pass over tokens that go on where the rows of a cache end."""
 
     cache: KVCache

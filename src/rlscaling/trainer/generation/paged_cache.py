@@ -1,4 +1,4 @@
-"""Keys and values of the completions in flight, in pages: as much memory as they have tokens, whoever is longest.
+"""Paged keys and values of the completions in flight: as much memory as they have tokens, however long the longest.
 
 A page holds the keys and values of up to 32 tokens of one row [PagedAttention, arXiv 2309.06180]. A row takes its next
 page when the last one is full, and gives its pages back when it ends; only when many are free between those in use do
@@ -35,7 +35,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 class _Layout:
     """Which page holds what, on the device: U pages from the first to the last in use, u of them in use."""
 
-    owner: Tensor  # (U,) row of each page; 0 for a free one, whose result nobody takes
+    owner: Tensor  # (U,) row of each page; 0 for a free one, whose result is not used
     begin: Tensor  # (U,) position of its first token in the row
     order: Tensor  # (u,) pages in use, those of the first row, those of the second...
     first: Tensor  # (N,) where in that order those of each row begin
@@ -99,20 +99,20 @@ class PagedCache:
         none = torch.zeros((0, spec.n_kv_heads, self.page, spec.d_head), dtype=DTYPES[spec.dtype], device=device)
         self.k, self.v = [none.mT.contiguous()] * spec.n_layers, [none] * spec.n_layers
         self.positions = torch.zeros(0, dtype=torch.long, device=device)
-        # What the host decides with: the positions once more, and of each page its row, -1 for none, and which of its
-        # pages it is.
-        self._held: Numbers = np.zeros(0, dtype=np.int64)
+        # On the host, for its decisions: the positions once more, and of each page its row (-1 for none) and which of
+        # the row's pages it is.
+        self._lengths: Numbers = np.zeros(0, dtype=np.int64)
         self._owner: Numbers = np.zeros(0, dtype=np.int64)
         self._piece: Numbers = np.zeros(0, dtype=np.int64)
         self._layout: _Layout | None = None
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._lengths)
 
     @property
     def longest(self) -> int:
         """Tokens of the longest row."""
-        return int(self._held.max(initial=0))
+        return int(self._lengths.max(initial=0))
 
     @property
     def n_bytes(self) -> int:
@@ -129,15 +129,15 @@ class PagedCache:
         source
             (m,) long, its rows; they may repeat, so that completions of one prompt share what was read once.
         """
-        held = other.positions[source].cpu().numpy()
-        rows, pieces = _pieces(-(-held // self.page))
-        pages = self._put(self._take(len(self) + rows, pieces))
-        first, last = source[self._put(rows)], self._put(pieces)
+        lengths = other.positions[source].cpu().numpy()
+        rows, pieces = _pieces(-(-lengths // self.page))
+        pages = self._to_device(self._allocate(len(self) + rows, pieces))
+        first, last = source[self._to_device(rows)], self._to_device(pieces)
         for i in range(self.spec.n_layers):
             k, v = (self._cut(part[i][:, :, : other.longest])[first, last] for part in (other.k, other.v))
             self.k[i][pages], self.v[i][pages] = k.mT, v
         self.positions = torch.cat((self.positions, other.positions[source]))
-        self._held = np.concatenate((self._held, held))
+        self._lengths = np.concatenate((self._lengths, lengths))
 
     def _cut(self, part: Tensor) -> Tensor:
         """Return keys or values of whole rows, (g, K, S, d), as pages: (g, S / P, K, P, d)."""
@@ -145,30 +145,30 @@ class PagedCache:
         padded = functional.pad(part, (0, 0, 0, -positions % self.page))
         return padded.view(rows, heads, -1, self.page, width).transpose(1, 2)
 
-    def begin(self, n_tokens: int) -> _Pages:
-        """Make room for one token of every row and count it as held; a forward pass writes it."""
+    def begin(self, n_tokens: int) -> _PagedPass:
+        """Make room for one token of every row and count it in; a forward pass writes it."""
         assert n_tokens == 1, "a row in flight reads the token sampled last"
         end = self.longest + 1
         check_fits(self.spec, end)
-        self._open()
-        layout = self._layout = self._layout or self._lay_out()
+        self._open_pages()
+        layout = self._layout = self._layout or self._make_layout()
         at, width = self.positions, min(self.page, end)
-        held = (at + 1)[layout.owner] - layout.begin
-        hidden = torch.arange(width, device=at.device) >= held[:, None]  # (U, P)
+        n_tokens_in_page = (at + 1)[layout.owner] - layout.begin
+        hidden = torch.arange(width, device=at.device) >= n_tokens_in_page[:, None]  # (U, P)
         mask = torch.zeros(hidden.shape, device=at.device).masked_fill_(hidden, -torch.inf)[:, None, None]
-        self.positions, self._held = at + 1, self._held + 1
-        return _Pages(self, at[:, None], layout, mask, at % self.page, width)
+        self.positions, self._lengths = at + 1, self._lengths + 1
+        return _PagedPass(self, at[:, None], layout, mask, at % self.page, width)
 
-    def _open(self) -> None:
+    def _open_pages(self) -> None:
         """Give a page to each row whose last one is full."""
-        full = np.flatnonzero(self._held % self.page == 0)
+        full = np.flatnonzero(self._lengths % self.page == 0)
         if not len(full):
             return
-        pages = self._put(self._take(full, self._held[full] // self.page))
+        pages = self._to_device(self._allocate(full, self._lengths[full] // self.page))
         for part in (*self.k, *self.v):
             part.index_fill_(0, pages, 0.0)  # a masked NaN of the row before would still be multiplied by 0
 
-    def _take(self, rows: Numbers, pieces: Numbers) -> Numbers:
+    def _allocate(self, rows: Numbers, pieces: Numbers) -> Numbers:
         """Return free pages, one for each piece of a row: those that lie first."""
         free = np.flatnonzero(self._owner < 0)
         if len(free) < len(rows):
@@ -189,7 +189,7 @@ class PagedCache:
         self._owner = np.concatenate((self._owner, np.full(more, -1)))
         self._piece = np.concatenate((self._piece, np.zeros(more, dtype=np.int64)))
 
-    def _lay_out(self) -> _Layout:
+    def _make_layout(self) -> _Layout:
         used = np.flatnonzero(self._owner >= 0)
         n = int(used[-1]) + 1
         order = used[np.lexsort((self._piece[used], self._owner[used]))]
@@ -197,9 +197,9 @@ class PagedCache:
         first = np.concatenate(([0], ends[:-1]))
         owner, begin = self._owner[:n].clip(min=0), self._piece[:n] * self.page
         numbers = (owner, begin, order, first, order[ends - 1])
-        return _Layout(*(self._put(part) for part in numbers))
+        return _Layout(*(self._to_device(part) for part in numbers))
 
-    def _put(self, numbers: Numbers) -> Tensor:
+    def _to_device(self, numbers: Numbers) -> Tensor:
         return torch.from_numpy(numbers).to(self.positions.device)
 
     def compact(self, movers: Tensor, holes: Tensor, n: int) -> None:
@@ -208,7 +208,7 @@ class PagedCache:
         Parameters
         ----------
         movers, holes
-            (m,) long each, from ``rows.compaction``.
+            (m,) long each, from ``slots.compaction``.
         n
             Rows that are left.
         """
@@ -219,20 +219,20 @@ class PagedCache:
         number[source] = target
         used = self._owner >= 0
         self._owner[used] = number[self._owner[used]]
-        held, stays = np.zeros(n, dtype=np.int64), number >= 0
-        held[number[stays]] = self._held[stays]
+        lengths, stays = np.zeros(n, dtype=np.int64), number >= 0
+        lengths[number[stays]] = self._lengths[stays]
         self.positions[holes] = self.positions[movers]
-        self.positions, self._held, self._layout = self.positions[:n], held, None
-        self._settle()
+        self.positions, self._lengths, self._layout = self.positions[:n], lengths, None
+        self._fill_holes()
 
-    def _settle(self) -> None:
+    def _fill_holes(self) -> None:
         """Move the last pages into the holes before them when many of those that are read are free."""
         used = np.flatnonzero(self._owner >= 0)
         n = len(used)
         if not n or n >= MIN_USED * (used[-1] + 1):
             return
         movers, holes = used[used >= n], np.flatnonzero(self._owner[:n] < 0)
-        source, target = self._put(movers), self._put(holes)
+        source, target = self._to_device(movers), self._to_device(holes)
         for part in (*self.k, *self.v):
             part.index_copy_(0, target, part.index_select(0, source))
         self._owner[holes], self._piece[holes] = self._owner[movers], self._piece[movers]
@@ -240,9 +240,9 @@ class PagedCache:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the pages in use, keys (L, u, K, d, P) and values, and where they lay."""
-        pages = self._put(np.flatnonzero(self._owner >= 0))
+        pages = self._to_device(np.flatnonzero(self._owner >= 0))
         k, v = (torch.stack([part.index_select(0, pages) for part in parts]) for parts in (self.k, self.v))
-        owner, piece = (self._put(numbers)[pages] for numbers in (self._owner, self._piece))
+        owner, piece = (self._to_device(numbers)[pages] for numbers in (self._owner, self._piece))
         return {"k": k, "v": v, "pages": pages, "owner": owner, "piece": piece, "positions": self.positions.clone()}
 
     @classmethod
@@ -269,14 +269,14 @@ class PagedCache:
                 f"{cache.page}; resume with the model that wrote it"
             )
         cache.positions = state["positions"].to(device, copy=True)
-        cache._held = state["positions"].cpu().numpy().copy()
+        cache._lengths = state["positions"].cpu().numpy().copy()
         pages = state["pages"].cpu().numpy()
         if cache._most is not None and n and pages[-1] >= cache._most:  # there were more slots
             pages = np.arange(n)
         if n:
             cache._grow(int(pages[-1]) + 1)
         cache._owner[pages], cache._piece[pages] = state["owner"].cpu().numpy(), state["piece"].cpu().numpy()
-        at = cache._put(pages)
+        at = cache._to_device(pages)
         for parts, theirs in ((cache.k, state["k"]), (cache.v, state["v"])):
             for part, their in zip(parts, theirs, strict=True):
                 part[at] = their.to(device)
@@ -296,7 +296,7 @@ def _pieces(counts: Numbers) -> tuple[Numbers, Numbers]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Pages:
+class _PagedPass:
     """A pass over one token of every row."""
 
     cache: PagedCache
@@ -312,23 +312,23 @@ class _Pages:
         keys[self.layout.last, :, :, self.offset], values[self.layout.last, :, self.offset] = k[:, :, 0], v[:, :, 0]
         n = len(self.layout.owner)
         keys, values = keys[:n, ..., : self.width], values[:n, :, : self.width]
-        asked = q.view(len(q), k.shape[1], -1, q.shape[-1]).index_select(0, self.layout.owner)
+        queries = q.view(len(q), k.shape[1], -1, q.shape[-1]).index_select(0, self.layout.owner)
         # in FP32 throughout: scores and weights rounded to BF16 would part generator and trainer
-        asked, keys, values = asked.float(), keys.float(), values.float()
-        scores = torch.add(self.mask, torch.matmul(asked, keys), alpha=q.shape[-1] ** -0.5)  # (U, K, G, P)
+        queries, keys, values = queries.float(), keys.float(), values.float()
+        scores = torch.add(self.mask, torch.matmul(queries, keys), alpha=q.shape[-1] ** -0.5)  # (U, K, G, P)
         if self.layout.whole:
-            found = torch.matmul(scores.softmax(-1), values).index_select(0, self.layout.order)
+            attended = torch.matmul(scores.softmax(-1), values).index_select(0, self.layout.order)
         else:
-            found = self._summed(scores, values)
-        return found.to(v.dtype).view(q.shape)
+            attended = self._summed(scores, values)
+        return attended.to(v.dtype).view(q.shape)
 
     def _summed(self, scores: Tensor, values: Tensor) -> Tensor:
         """Return the values weighted by a softmax over all pages of a row, (N, K * G, d)."""
         top = self._of_rows(scores.amax(-1), "max").index_select(0, self.layout.owner)  # (U, K * G)
         weight = scores.sub_(top.view(*scores.shape[:3], 1)).exp_()
         total = self._of_rows(weight.sum(-1), "sum")  # (N, K * G)
-        found = self._of_rows(torch.matmul(weight, values), "sum")
-        return found.view(*total.shape, -1) / total[..., None]
+        gathered = self._of_rows(torch.matmul(weight, values), "sum")
+        return gathered.view(*total.shape, -1) / total[..., None]
 
     def _of_rows(self, of_pages: Tensor, mode: str) -> Tensor:
         """Return the sum or the maximum over the pages of each row, (N, ...); in one order, so that it repeats."""

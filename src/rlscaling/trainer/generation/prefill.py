@@ -1,4 +1,4 @@
-"""Prompts read into a cache: of any lengths, several at once, long ones piece by piece, in bounded memory."""
+"""Prompts into a cache: of any lengths, several at once, long ones piece by piece, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_PIECE = 512
 class PrefilledPrompts:
     """Prompts that were read together."""
 
-    prompts: tuple[int, ...]  # (g,) their numbers in the sequence given
+    numbers: tuple[int, ...]  # (g,) which of the prompts
     cache: KVCache  # of g rows
     hidden: Tensor  # (g, D) state after the last token of each, from which the first of a completion is sampled
 
@@ -32,7 +32,8 @@ class PrefilledPrompts:
 def read_prompts(model: Decoder, prompts: Sequence[tuple[int, ...]], pad_id: int) -> Iterator[PrefilledPrompts]:
     """Read prompts, those of like length together.
 
-    A shorter prompt is padded on its right, where nothing of it looks; what the padding left in the cache is wiped.
+    A shorter prompt is padded on its right, where none of its tokens attends; what the padding left in the cache is
+    wiped.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def read_prompts(model: Decoder, prompts: Sequence[tuple[int, ...]], pad_id: int
 
     Yields
     ------
-    Reading
+    PrefilledPrompts
         As many prompts as fit into one forward pass; take what is needed before the next.
     """
     by_length = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))

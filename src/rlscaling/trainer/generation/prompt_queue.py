@@ -26,7 +26,7 @@ class SampleRange:
     first: int = 0
 
     def check(self, longest: int) -> None:
-        """Refuse what cannot be sampled in a task whose completions have up to ``longest`` tokens."""
+        """Check that the completions can be sampled in a task whose completions have up to ``longest`` tokens."""
         if self.n < 1:
             raise TrainError(f"{self.n} completions of group {self.group} leave nothing to sample; take at least 1")
         if not self.prompt.ids:
@@ -38,7 +38,7 @@ class SampleRange:
             )
 
     def check_fits(self, most: int) -> None:
-        """Refuse a prompt whose completions are longer than the model has positions for."""
+        """Check that the model has positions for the prompt and its completions."""
         read, sampled = len(self.prompt.ids), self.prompt.length
         if read + sampled > most:
             raise TrainError(
@@ -48,13 +48,13 @@ class SampleRange:
 
 
 @dataclasses.dataclass(frozen=True)
-class PrefilledShares:
-    """Shares whose prompts were read together."""
+class PrefilledRanges:
+    """Completions whose prompts were read together."""
 
-    shares: list[SampleRange]  # g
+    ranges: list[SampleRange]  # g
     cache: KVCache  # of g rows
     hidden: Tensor  # (g, D)
-    n_read: int  # tokens read; 0 where the prompt was known
+    n_read: int  # tokens read; 0 where the prompt had been read before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +78,13 @@ class PromptQueue:
 
     def __init__(self) -> None:
         self.n = 0
-        self._shares: deque[SampleRange] = deque()
-        self._known: _PrefilledPrompt | None = None
+        self._waiting: deque[SampleRange] = deque()
+        self._prefilled: _PrefilledPrompt | None = None
 
-    def add(self, share: SampleRange) -> None:
+    def add(self, samples: SampleRange) -> None:
         """Let the completions of a group wait."""
-        self._shares.append(share)
-        self.n += share.n
+        self._waiting.append(samples)
+        self.n += samples.n
 
     def take(self, free: int | None) -> list[SampleRange]:
         """Return the first ``free`` completions, None for all, and let them wait no longer; a group may be parted."""
@@ -92,67 +92,65 @@ class PromptQueue:
         self.n -= left
         taken: list[SampleRange] = []
         while left:
-            share = self._shares.popleft()
-            if share.n > left:
-                rest = dataclasses.replace(share, first=share.first + left, n=share.n - left)
-                self._shares.appendleft(rest)
-                share = dataclasses.replace(share, n=left)
-            taken.append(share)
-            left -= share.n
+            samples = self._waiting.popleft()
+            if samples.n > left:
+                rest = dataclasses.replace(samples, first=samples.first + left, n=samples.n - left)
+                self._waiting.appendleft(rest)
+                samples = dataclasses.replace(samples, n=left)
+            taken.append(samples)
+            left -= samples.n
         return taken
 
-    def read(
-        self, model: Decoder, version: int, shares: Sequence[SampleRange], pad_id: int
-    ) -> Iterator[PrefilledShares]:
-        """Read the prompts of shares just taken; weights of another version read the prompt of a parted group again."""
-        if not shares:
+    def prefill(
+        self, model: Decoder, version: int, ranges: Sequence[SampleRange], pad_id: int
+    ) -> Iterator[PrefilledRanges]:
+        """Read the prompts of completions just taken; weights of another version read that of a parted group again."""
+        if not ranges:
             return
-        known, self._known = self._known, None
-        if known is not None and (known.group, known.version) == (shares[0].group, version):
-            yield PrefilledShares([shares[0]], known.cache, known.hidden, 0)
-            self._know(known)
-            shares = shares[1:]
-        ids = [share.prompt.ids for share in shares]
-        for reading in read_prompts(model, ids, pad_id):
-            together = [shares[i] for i in reading.prompts]
-            yield PrefilledShares(
-                together, reading.cache, reading.hidden, sum(len(share.prompt.ids) for share in together)
-            )
-            for row, share in enumerate(together):
-                if self._is_parted(share.group):
-                    hidden = reading.hidden[row : row + 1].clone()
-                    self._know(_PrefilledPrompt(share.group, version, reading.cache.row(row), hidden))
+        earlier, self._prefilled = self._prefilled, None
+        if earlier is not None and (earlier.group, earlier.version) == (ranges[0].group, version):
+            yield PrefilledRanges([ranges[0]], earlier.cache, earlier.hidden, 0)
+            self._keep(earlier)
+            ranges = ranges[1:]
+        for prompts in read_prompts(model, [samples.prompt.ids for samples in ranges], pad_id):
+            together = [ranges[i] for i in prompts.numbers]
+            n_read = sum(len(samples.prompt.ids) for samples in together)
+            yield PrefilledRanges(together, prompts.cache, prompts.hidden, n_read)
+            for row, samples in enumerate(together):
+                if self._is_parted(samples.group):
+                    hidden = prompts.hidden[row : row + 1].clone()
+                    self._keep(_PrefilledPrompt(samples.group, version, prompts.cache.row(row), hidden))
 
     def _is_parted(self, group: int) -> bool:
-        return bool(self._shares) and self._shares[0].group == group
+        return bool(self._waiting) and self._waiting[0].group == group
 
-    def _know(self, known: _PrefilledPrompt) -> None:
-        if self._is_parted(known.group):
-            self._known = known
+    def _keep(self, prefilled: _PrefilledPrompt) -> None:
+        if self._is_parted(prefilled.group):
+            self._prefilled = prefilled
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""
-        state: dict[str, Any] = {"pending": [(s.group, s.prompt.index, s.n, s.first) for s in self._shares]}
-        if (known := self._known) is not None:
-            state["known"] = {
-                "group": known.group,
-                "version": known.version,
-                "cache": known.cache.state_dict(),
-                "hidden": known.hidden.clone(),
+        state: dict[str, Any] = {"pending": [(s.group, s.prompt.index, s.n, s.first) for s in self._waiting]}
+        if (prefilled := self._prefilled) is not None:
+            state["prefilled"] = {
+                "group": prefilled.group,
+                "version": prefilled.version,
+                "cache": prefilled.cache.state_dict(),
+                "hidden": prefilled.hidden.clone(),
             }
         return state
 
     def load_state_dict(
         self, state: Mapping[str, Any], prompt_of: Callable[[int], Prompt], model: Decoder | None
     ) -> list[SampleRange]:
-        """Go on from ``state_dict`` and return who waits."""
-        self._shares, self._known = deque(), None
+        """Go on from ``state_dict``; return the completions that wait."""
+        self._waiting, self._prefilled = deque(), None
         for group, index, n, first in state["pending"]:
-            self._shares.append(SampleRange(group, prompt_of(index), n, first))
-        self.n = sum(share.n for share in self._shares)
-        if (known := state.get("known")) is not None:
+            self._waiting.append(SampleRange(group, prompt_of(index), n, first))
+        self.n = sum(samples.n for samples in self._waiting)
+        if (saved := state.get("prefilled")) is not None:
             assert model is not None, "a prompt that was read needs the model's sizes"
             device = model.embed_tokens.weight.device
-            cache = KVCache.from_state(model.spec, known["cache"], device)
-            self._known = _PrefilledPrompt(known["group"], known["version"], cache, known["hidden"].to(device))
-        return list(self._shares)
+            cache = KVCache.from_state(model.spec, saved["cache"], device)
+            self._prefilled = _PrefilledPrompt(saved["group"], saved["version"], cache, saved["hidden"].to(device))
+        return list(self._waiting)

@@ -1,4 +1,4 @@
-"""What generation hands to training: one completion, one prompt's completions, one padded batch."""
+"""What generation hands to training: a completion (`Rollout`), those of a prompt (`Group`), a padded `Batch`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Who works when: PipelineRL-k and PPO-off-policy-k on a virtual clock.
+"""PipelineRL-k and PPO-off-policy-k on a virtual clock: when generators and trainer work.
 
 A real cluster generates on some devices while it trains on others. One device can only alternate, so a clock
 that is computed and never measured decides what would have happened when: each decode call and each update
-takes the time its cost model says, and the work is then done in that order. So which weights sampled which
-token is the same in every run, and the waiting of the modelled cluster can be reported.
+takes the time of its cost model, and the work is then done in that order. So which weights sampled which
+token is the same in every run, and the idle time of the modelled cluster can be reported.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rlscaling.trainer.tasks.curriculum import PoolExhaustedError
 
 if TYPE_CHECKING:
     from rlscaling.trainer.model.decoder import Decoder
+    from rlscaling.trainer.settings.config import TrainConfig
     from rlscaling.trainer.tasks.curriculum import Curriculum
     from rlscaling.trainer.tasks.task import Prompt
 
@@ -48,6 +49,11 @@ class Schedule:
     k: int
     prompts: int
 
+    @classmethod
+    def of(cls, config: TrainConfig) -> Schedule:
+        """Return the schedule of a run."""
+        return cls(config.schedule, config.k, config.prompts_per_step)
+
     def start_limit(self, updates: int) -> int:
         """Return the number that a group must stay below to be started.
 
@@ -78,6 +84,17 @@ class Costs:
     decode_base: float  # a decode call, whatever it holds
     decode_row: float  # and for each row that a generator advances by one token
     update_token: float  # an update, for each sampled token of its batch
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Costs:
+        """Return the cost model of a run."""
+        return cls(
+            config.clock_generators,
+            config.clock_trainers,
+            decode_base=config.clock_decode_base,
+            decode_row=config.clock_decode_row,
+            update_token=config.clock_update_token,
+        )
 
     def decode(self, rows: int) -> float:
         """Return the duration of a decode call; the rows are spread over the generators."""

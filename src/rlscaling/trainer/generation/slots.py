@@ -1,4 +1,4 @@
-"""The completions in flight but for their cache: who they are, how far they came, what they said."""
+"""State of the completions in flight, their cache aside: which they are, how far they have come, their tokens."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class Slots:
         self._keep(n)
 
     @staticmethod
-    def _write(room: SlotState, rows: SlotState | None, first: int) -> None:
-        for name, value in vars(rows).items() if rows is not None else ():
+    def _write(room: SlotState, state: SlotState | None, first: int) -> None:
+        for name, value in vars(state).items() if state is not None else ():
             getattr(room, name)[first : first + len(value)] = value
 
     def _keep(self, n: int) -> None:

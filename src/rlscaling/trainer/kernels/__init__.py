@@ -1,3 +1,6 @@
-"""Operations of the trainer that a device may have a kernel for."""
+"""Operations with a CUDA kernel.
+
+`ops` is the entry point, `reference` the definition, everything else an implementation.
+"""
 
 from __future__ import annotations

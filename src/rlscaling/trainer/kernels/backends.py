@@ -1,6 +1,6 @@
-"""Which implementation answers, decided once for CPU tensors and once for CUDA tensors.
+"""Which implementation runs, decided once for CPU tensors and once for CUDA tensors.
 
-``RLSCALING_KERNELS`` forces one: ``reference``, ``cuda`` or ``emulate``. What is forced and not there is an error.
+``RLSCALING_KERNELS`` forces one: ``reference``, ``cuda`` or ``emulate``. It is an error when that is not available.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def choose(device: str) -> BackendChoice:
     Raises
     ------
     TrainError
-        When ``RLSCALING_KERNELS`` names none of the three, or one that cannot be had here.
+        When ``RLSCALING_KERNELS`` names none of the three, or one that is not available here.
     """
     forced = os.environ.get(VARIABLE, "")
     if forced:
@@ -100,7 +100,7 @@ _override: BackendChoice | None = None
 
 
 def current(device: str) -> BackendChoice:
-    """Return what answers now for tensors on a type of device: as ``choose``, except inside ``using``."""
+    """Return what runs now for tensors on a type of device: as ``choose``, except inside ``using``."""
     return _override or choose(device)
 
 
@@ -111,7 +111,7 @@ def active(device: torch.device) -> Backend:
 
 @contextlib.contextmanager
 def using(name: str) -> Iterator[None]:
-    """Let one implementation answer inside, to compare it with another: ``reference``, ``cuda`` or ``emulate``."""
+    """Let one implementation run inside, to compare it with another: ``reference``, ``cuda`` or ``emulate``."""
     global _override
     before = _override
     _override = _forced(name, "cuda" if name == "cuda" else "cpu")
@@ -122,23 +122,23 @@ def using(name: str) -> Iterator[None]:
 
 
 def survey() -> dict[str, tuple[bool, str]]:
-    """Return for each implementation whether it can be had here, and its version or what it lacks."""
+    """Return for each implementation whether it is available here, and its version or what is missing."""
     return {
         "reference": (True, f"torch {torch.__version__}"),
         "cuda": _survey_cuda(),
-        "emulate": _asked(emulation.compiler),
+        "emulate": _attempt(emulation.compiler),
     }
 
 
 def _survey_cuda() -> tuple[bool, str]:
     if not torch.cuda.is_available():
-        return False, f"torch sees no CUDA device; {_asked(_nvrtc)[1]}"
-    found, about = _asked(lambda: _cuda().reason)
-    return found, f"{torch.cuda.get_device_name()}: {about}"
+        return False, f"torch sees no CUDA device; {_attempt(_nvrtc)[1]}"
+    available, detail = _attempt(lambda: _cuda().reason)
+    return available, f"{torch.cuda.get_device_name()}: {detail}"
 
 
-def _asked(question: Callable[[], str]) -> tuple[bool, str]:
+def _attempt(describe: Callable[[], str]) -> tuple[bool, str]:
     try:
-        return True, question()
+        return True, describe()
     except TrainError as error:
         return False, str(error)

@@ -1,4 +1,4 @@
-"""Compiled kernels on the disk, so that a kernel is compiled once on a machine and not once in every process."""
+"""Compiled kernels on the disk: a kernel is compiled once on a machine, not in every process."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def fetch(name: str, build: Callable[[], bytes]) -> CachedBinary:
     RLScalingWarning
         When it cannot: every process then builds for itself.
     """
-    for place in (folder(), *_own_folders()):
-        body = _content(place / name)
+    for directory in (folder(), *_own_folders()):
+        body = _content(directory / name)
         if body is not None:
-            return CachedBinary(place / name, body)
+            return CachedBinary(directory / name, body)
     body = build()
     try:
         return CachedBinary(_write(folder(), name, body), body)
@@ -93,10 +93,10 @@ def _content(path: Path) -> bytes | None:
     return body if _DIGEST(body).digest() == digest else None
 
 
-def _write(place: Path, name: str, body: bytes) -> Path:
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / name
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=place)
+def _write(directory: Path, name: str, body: bytes) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / name
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=directory)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body + _DIGEST(body).digest())

@@ -1,4 +1,4 @@
-"""The operations as launches of the CUDA kernels, on a GPU or in the emulation."""
+"""Launches of compiled kernels, on a GPU or in the emulation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.algorithm.losses import Clip, LossStats
-from rlscaling.trainer.kernels import sources
+from rlscaling.trainer.algorithm.losses import Clip, Loss, LossStats
+from rlscaling.trainer.kernels import reference, sources
 from rlscaling.trainer.kernels.types import LossTerms, RowStatistics
 
 LARGEST_BLOCK = sources.largest_block()
@@ -17,7 +17,6 @@ ONE_WARP_UP_TO = 1024
 """Columns up to which one warp reads a row: no barrier, and 32 lanes of 16 bytes take few rounds."""
 
 _SUFFIX = {torch.float32: "f32", torch.bfloat16: "bf16"}
-_KINDS = {"reinforce": 0, "cispo": 1, "dapo": 2, "grpo": 2}
 
 
 class Launch(Protocol):
@@ -65,8 +64,8 @@ class Compiled:
         """Write the gradient of the logits to ``out``, which may be ``logits`` itself."""
         slopes = (d_logp.contiguous(), None if d_entropy is None else d_entropy.contiguous())
         shape = (logits, logits.stride(0), logits.shape[1], tokens.contiguous())
-        known = (rows.top.contiguous(), rows.log_sum.contiguous(), rows.entropy.contiguous())
-        values = (*shape, *known, *slopes, 1 / temperature, out, out.stride(0))
+        statistics = (rows.top.contiguous(), rows.log_sum.contiguous(), rows.entropy.contiguous())
+        values = (*shape, *statistics, *slopes, 1 / temperature, out, out.stride(0))
         self._rows("row", "row_backward", logits, values)
 
     def sample(
@@ -89,26 +88,28 @@ class Compiled:
         advantage: Tensor,
         weight: Tensor,
         sequence: Tensor | None,
-        loss: str,
+        loss: Loss,
         clip: Clip,
     ) -> LossTerms:
         """Return the weighted sum of token losses, its gradient and statistics."""
+        if loss.kernel_kind is None:
+            return reference.policy_loss(logp, old_logp, advantage, weight, sequence, loss, clip)
         n, device = len(logp), logp.device
-        given = [tensor.contiguous() for tensor in (logp, old_logp, advantage, weight)]
+        per_token = [tensor.contiguous() for tensor in (logp, old_logp, advantage, weight)]
         slope = torch.empty(n, dtype=torch.float32, device=device)
-        if loss == "gspo":
+        if loss.per_sequence:
             assert sequence is not None
             order, first = _by_sequence(sequence)
             grid, block, kernel = len(first) - 1, 32, "sequence_loss"
             leading: tuple[Tensor | float, ...] = (order, first)
         else:
             grid, block, kernel = -(-n // LARGEST_BLOCK), LARGEST_BLOCK, "token_loss"
-            leading = (_KINDS[loss], n)
-        low, high = (clip.low, clip.low) if loss == "grpo" else clip
-        bounds = (1 - low, high if loss == "cispo" else 1 + high)
+            leading = (loss.kernel_kind, n)
         partial = torch.empty(grid, 5, dtype=torch.float32, device=device)
         if grid:
-            self._launch("policy_loss", kernel, grid, block, (*leading, *given, *bounds, slope, partial))
+            self._launch(
+                "policy_loss", kernel, grid, block, (*leading, *per_token, *loss.ratio_bounds(clip), slope, partial)
+            )
         value, *stats = _totals(partial)
         return LossTerms(value, slope, LossStats(*stats))
 
@@ -122,9 +123,9 @@ class Compiled:
 
 def _by_sequence(sequence: Tensor) -> tuple[Tensor, Tensor]:
     """Return the tokens sorted by sequence, and where each sequence begins (and the last ends), (S + 1,)."""
-    found, order = sequence.sort(stable=True)
-    n = int(found[-1]) + 1 if len(found) else 0
-    return order, torch.searchsorted(found, torch.arange(n + 1, device=sequence.device))
+    ordered, order = sequence.sort(stable=True)
+    n = int(ordered[-1]) + 1 if len(ordered) else 0
+    return order, torch.searchsorted(ordered, torch.arange(n + 1, device=sequence.device))
 
 
 def _totals(partial: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

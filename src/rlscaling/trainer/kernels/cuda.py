@@ -1,4 +1,4 @@
-"""The kernels on a GPU: compiled by NVRTC at first use, kept on the disk, launched on torch's current stream.
+"""NVRTC compilation and launches: compiled at first use, kept on the disk, launched on torch's current stream.
 
 Nothing but pip packages is needed: ``cuda-bindings`` (12 or 13) and NVRTC, which CUDA builds of torch bring along.
 """
@@ -48,12 +48,12 @@ def _text_of(module: Any, status: Any) -> str:
 def _load_torchs_nvrtc() -> None:
     """Load the NVRTC that torch was built with, where pip installed it; the bindings take what is loaded.
 
-    Left to themselves they take the newest, whose code an older driver refuses.
+    By themselves they take the newest, whose code an older driver does not load.
     """
     major = (torch.version.cuda or "").partition(".")[0]
     if major:
-        found = (file for base in sys.path for file in Path(base).glob(f"nvidia/*/lib/libnvrtc.so.{major}"))
-        library = next(found, None)
+        candidates = (file for base in sys.path for file in Path(base).glob(f"nvidia/*/lib/libnvrtc.so.{major}"))
+        library = next(candidates, None)
         if library is not None:
             ctypes.CDLL(str(library))
 
@@ -120,7 +120,7 @@ def compile_cubin(name: str, arch: str) -> bytes:
     Raises
     ------
     TrainError
-        With the compiler's messages, file and line, when it refuses the source; when it does not know the architecture.
+        With the messages of the compiler, file and line, when the source does not compile; for an unknown architecture.
     """
     return compile_text(f"{name}.cu", sources.read(name).text, arch)[0]
 
@@ -146,10 +146,10 @@ def compile_text(file: str, text: str, arch: str, *options: str) -> tuple[bytes,
     """
     version = nvrtc_version()
     nvrtc = _nvrtc()
-    known = _checked(nvrtc, nvrtc.nvrtcGetSupportedArchs)
-    if int(arch.removeprefix("sm_")) not in known:
+    supported = _checked(nvrtc, nvrtc.nvrtcGetSupportedArchs)
+    if int(arch.removeprefix("sm_")) not in supported:
         raise TrainError(
-            f"NVRTC {version[0]}.{version[1]} does not know {arch}, only {', '.join(f'sm_{a}' for a in known)}; "
+            f"NVRTC {version[0]}.{version[1]} does not know {arch}, only {', '.join(f'sm_{a}' for a in supported)}; "
             f"install one made for this GPU: {INSTALL} --upgrade"
         )
     program = _checked(

@@ -1,4 +1,4 @@
-"""The operations as custom operators of torch, so that ``torch.compile`` and FSDP see them whole.
+"""The operations as torch custom operators, so that ``torch.compile`` and FSDP see them whole.
 
 Each has a fake implementation (shapes without values) and, where it has a gradient, a formula for it. Shapes and types
 are checked in ``ops.py``; here only values are, where that costs no look at a GPU.
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.algorithm.losses import Clip
+from rlscaling.trainer.algorithm.losses import LOSSES, Clip
 from rlscaling.trainer.kernels import input_checks
 from rlscaling.trainer.kernels import policy_head as heads
 from rlscaling.trainer.kernels.backends import active
@@ -121,7 +121,7 @@ def policy_loss(
     """Return the loss, its slope (N,), and the four statistics of ``LossStats``."""
     _check_sequence(sequence)
     clip = Clip(clip_low, clip_high)
-    terms = active(logp.device).policy_loss(logp, old_logp, advantage, weight, sequence, loss, clip)
+    terms = active(logp.device).policy_loss(logp, old_logp, advantage, weight, sequence, LOSSES[loss], clip)
     return terms.value, terms.slope, *terms.stats
 
 
@@ -166,10 +166,10 @@ def policy_head(
     """Return loss, log-probabilities and entropies (N,), four statistics, and the gradients of the first two inputs."""
     _check_tokens(tokens, len(weight))
     _check_sequence(sequence)
-    given = heads.Tokens(tokens, old_logp, advantage, token_weight, sequence)
-    objective = heads.Objective(loss, Clip(clip_low, clip_high), temperature, head_dtype, chunk_bytes)
+    per_token = heads.Tokens(tokens, old_logp, advantage, token_weight, sequence)
+    objective = heads.Objective(LOSSES[loss], Clip(clip_low, clip_high), temperature, head_dtype, chunk_bytes)
     backend = active(hidden.device)
-    result, d_hidden, d_weight = heads.policy_head(backend, hidden, weight, given, objective, gradients=gradients)
+    result, d_hidden, d_weight = heads.policy_head(backend, hidden, weight, per_token, objective, gradients=gradients)
     if d_hidden is None or d_weight is None:
         d_hidden, d_weight = hidden.new_empty(0), weight.new_empty(0)
     return result.loss, result.logp, result.entropy, *result.stats, d_hidden, d_weight
@@ -179,8 +179,8 @@ def policy_head(
 def _(hidden: Tensor, weight: Tensor, tokens: Tensor, old_logp: Tensor, *others: Any) -> tuple[Tensor, ...]:
     *_, gradients = others
     per_token = (torch.empty_like(old_logp) for _ in range(2))
-    given = (torch.empty_like(x) if gradients else x.new_empty(0) for x in (hidden, weight))
-    return old_logp.new_empty(()), *per_token, *_fake_stats(hidden), *given
+    matrices = (torch.empty_like(x) if gradients else x.new_empty(0) for x in (hidden, weight))
+    return old_logp.new_empty(()), *per_token, *_fake_stats(hidden), *matrices
 
 
 def _keep_gradients(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -28,7 +28,7 @@ thread_order = 0
 
 
 class EmulationError(AssertionError):
-    """A kernel did what no GPU would bear; the message says where."""
+    """A kernel did what no GPU allows; the message says where."""
 
 
 @functools.cache

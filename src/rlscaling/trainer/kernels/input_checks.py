@@ -1,4 +1,4 @@
-"""What the operations refuse: each message names the argument, what is wrong with it, and what to do."""
+"""Checks of the inputs of the operations: each message names the argument, what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -69,8 +69,10 @@ def check_loss(loss: str, sequence: Tensor | None) -> None:
     """Check the name of a loss and that it has the sequences it needs."""
     if loss not in LOSSES:
         raise TrainError(f"loss={loss!r} is unknown; choose one of {', '.join(LOSSES)}")
-    if loss == "gspo" and sequence is None:
-        raise TrainError("loss='gspo' without sequence: its ratio is that of a whole completion; pass one id per token")
+    if LOSSES[loss].per_sequence and sequence is None:
+        raise TrainError(
+            f"loss={loss!r} without sequence: its ratio is that of a whole completion; pass one id per token"
+        )
 
 
 def check_head_dtype(head_dtype: str) -> None:
@@ -86,7 +88,7 @@ def check_chunk(chunk_bytes: int) -> None:
 
 
 def check_range(name: str, ids: Tensor, end: float, remedy: str) -> None:
-    """Check on the CPU that ids lie in [0, end); on a GPU a look at the values would stop the stream."""
+    """Check on the CPU that ids lie in [0, end); on a GPU looking at the values would stop the stream."""
     if ids.device.type != "cpu" or not len(ids):
         return
     low, high = int(ids.min()), int(ids.max())

@@ -1,4 +1,4 @@
-"""The matrix products around the kernels; they stay in the vendor's library, and what is fixed here is precision.
+"""Matrix products and their precision; the products themselves stay in the vendor's library.
 
 Factors of one type, sums in FP32. A product of bf16 factors is exact in FP32, so FP32 logits of bf16 hidden states
 cost no more than bf16 ones; on a CPU, which has no such product, the factors are widened first.

@@ -1,6 +1,6 @@
-"""One function for each operation that a device may have a kernel for: inputs are checked here, once.
+"""The operations: inputs checked once, backend chosen.
 
-Every shape is flat: N rows or tokens. ``backend()`` says which implementation answers, and why. Ids out of range are an
+Every shape is flat: N rows or tokens. ``backend()`` says which implementation runs, and why. Ids out of range are an
 error on the CPU; on CUDA, where looking at them would stop the stream, their log-probability is NaN.
 """
 
@@ -26,7 +26,7 @@ def backend(device: str | None = None) -> tuple[str, str]:
     Raises
     ------
     TrainError
-        When ``RLSCALING_KERNELS`` forces one that cannot be had here.
+        When ``RLSCALING_KERNELS`` forces one that is not available here.
     """
     choice = backends.current(device or backends.default_device())
     return choice.name, choice.reason
@@ -64,7 +64,7 @@ def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> 
     Parameters
     ----------
     logits
-        (N, V) float32 or bfloat16, rows contiguous; -inf is a token that cannot come.
+        (N, V) float32 or bfloat16, rows contiguous; -inf is a token that cannot be drawn.
     tokens
         (N,) long.
     temperature
@@ -154,7 +154,7 @@ def policy_loss(
     clip_low, clip_high
         Bounds, as in the table.
     sequence
-        (N,) long from 0 up: the completion of each token; gspo needs it.
+        (N,) long from 0 up: the completion of each token; losses with a ratio per sequence (gspo) need it.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def policy_loss(
     Raises
     ------
     TrainError
-        For an unknown loss, gspo without sequences, and a wrong shape, type or device.
+        For an unknown loss, one per sequence without sequences, and a wrong shape, type or device.
     """
     input_checks.check_loss(loss, sequence)
     input_checks.check_vector("logp", logp, logp, torch.float32)

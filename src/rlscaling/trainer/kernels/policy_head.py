@@ -1,8 +1,9 @@
-"""The policy loss of hidden states without the full logits: one loop for every backend.
+"""Policy loss of hidden states without the full logits: one loop for every backend.
 
 A chunk of rows at a time: logits, one read of them, the slope of the loss per token, the gradient written over the
-logits, and its two products. Three products a chunk, nothing computed twice. GSPO is the exception: its slope needs
-the log-probabilities of whole sequences, so its logits are computed in two phases, unless one chunk holds them all.
+logits, and its two products. Three products a chunk, nothing computed twice. The exception is a loss with a ratio per
+sequence (GSPO): its slope needs the log-probabilities of whole sequences, so its logits are computed in two phases,
+unless one chunk holds them all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.algorithm.losses import Clip
+from rlscaling.trainer.algorithm.losses import Clip, Loss
 from rlscaling.trainer.kernels import matmul
 from rlscaling.trainer.kernels.types import Backend, HeadResult, RowStatistics
 
@@ -25,7 +26,7 @@ CHUNK_BYTES = 64 * 2**20
 class Objective:
     """The loss and the head's settings; see ``ops.policy_head``."""
 
-    loss: str
+    loss: Loss
     clip: Clip
     temperature: float
     head_dtype: str
@@ -34,7 +35,7 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """What is known of N tokens; see ``ops.policy_loss``."""
+    """The inputs of the loss for N tokens; see ``ops.policy_loss``."""
 
     ids: Tensor
     old_logp: Tensor
@@ -76,7 +77,7 @@ class _Head:
 def policy_head(
     backend: Backend, hidden: Tensor, weight: Tensor, tokens: Tokens, objective: Objective, *, gradients: bool
 ) -> tuple[HeadResult, Tensor | None, Tensor | None]:
-    """Return loss, log-probabilities and entropies, and the gradients of ``hidden`` and ``weight`` if asked for.
+    """Return loss, log-probabilities and entropies, and the gradients of ``hidden`` and ``weight`` where wanted.
 
     Parameters
     ----------
@@ -85,12 +86,12 @@ def policy_head(
     hidden, weight
         (N, D) and (V, D).
     tokens, objective
-        What is asked of them.
+        The inputs of the loss, and its settings.
     gradients
         Whether to compute them.
     """
     head = _Head(hidden, weight, objective)
-    temperature, by_chunk = objective.temperature, objective.loss != "gspo" and head.n > head.rows
+    temperature, by_chunk = objective.temperature, head.n > head.rows and not objective.loss.per_sequence
     logp, entropy = (torch.empty(head.n, dtype=torch.float32, device=hidden.device) for _ in range(2))
     if gradients:
         head.start_gradients(hidden)
@@ -107,12 +108,11 @@ def policy_head(
         logits, rows = forward(part)
         logp[part], entropy[part] = rows.logp, rows.entropy
         if gradients and by_chunk:
-            given = (tokens.old_logp[part], tokens.advantage[part], tokens.weight[part])
-            backward(
-                part, logits, rows, backend.policy_loss(rows.logp, *given, None, objective.loss, objective.clip).slope
-            )
-    given = (tokens.old_logp, tokens.advantage, tokens.weight)
-    terms = backend.policy_loss(logp, *given, tokens.sequence, objective.loss, objective.clip)
+            per_token = (tokens.old_logp[part], tokens.advantage[part], tokens.weight[part])
+            terms = backend.policy_loss(rows.logp, *per_token, None, objective.loss, objective.clip)
+            backward(part, logits, rows, terms.slope)
+    per_token = (tokens.old_logp, tokens.advantage, tokens.weight)
+    terms = backend.policy_loss(logp, *per_token, tokens.sequence, objective.loss, objective.clip)
     if gradients and not by_chunk:
         for part in head.chunks():
             if head.n > head.rows:

@@ -1,4 +1,4 @@
-"""The operations in plain torch, FP32: the definition of every result, whatever computes it.
+"""Plain torch, FP32: the definition of every result, whatever computes it.
 
 Distances from the row's maximum come first, then the temperature: ``(x - max) / T - log(sum)``. The naive order loses
 a digit at low temperature (5e-5 off in a log-probability at T = 0.1 and logits near 80).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlscaling.trainer.algorithm.losses import LOSSES, Clip
+from rlscaling.trainer.algorithm.losses import Clip, Loss
 from rlscaling.trainer.kernels.types import LossTerms, RowStatistics
 from rlscaling.trainer.rng import gumbel
 
@@ -62,13 +62,15 @@ def sample(logits: Tensor, streams: Tensor, positions: Tensor, key: int, tempera
 
 
 def policy_loss(
-    logp: Tensor, old_logp: Tensor, advantage: Tensor, weight: Tensor, sequence: Tensor | None, loss: str, clip: Clip
+    logp: Tensor, old_logp: Tensor, advantage: Tensor, weight: Tensor, sequence: Tensor | None, loss: Loss, clip: Clip
 ) -> LossTerms:
     """Return the weighted sum of token losses, its gradient and statistics: the functions of ``losses.py``."""
     if sequence is None:
-        sequence = torch.zeros(len(logp), dtype=torch.long, device=logp.device)  # one loss reads it: gspo, checked
+        sequence = torch.zeros(
+            len(logp), dtype=torch.long, device=logp.device
+        )  # no loss reads it that is not per sequence
     with torch.inference_mode(False), torch.enable_grad():
         leaf = logp.clone().detach().requires_grad_()
-        value, stats = LOSSES[loss](leaf, old_logp, advantage, weight, clip, sequence)
+        value, stats = loss(leaf, old_logp, advantage, weight, clip, sequence)
         (slope,) = torch.autograd.grad(value, leaf)
     return LossTerms(value.detach(), slope, stats)

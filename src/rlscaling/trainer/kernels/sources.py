@@ -1,4 +1,4 @@
-"""The ``.cu`` files: their text, and the arguments that each kernel takes, read from its declaration.
+"""The ``.cu`` files and their arguments, read from the declarations.
 
 The declaration is the only place that says what a kernel takes, so what is passed is checked and converted by it, for
 the GPU and for the emulation alike.

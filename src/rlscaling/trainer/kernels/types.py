@@ -1,4 +1,4 @@
-"""What the operations return, and what an implementation of them looks like."""
+"""Result types of the operations, and the `Backend` protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from rlscaling.trainer.algorithm.losses import Clip, LossStats
+from rlscaling.trainer.algorithm.losses import Clip, Loss, LossStats
 
 
 class HeadResult(NamedTuple):
@@ -19,7 +19,7 @@ class HeadResult(NamedTuple):
 
 
 class RowStatistics(NamedTuple):
-    """What the gradient needs to know of N rows of logits, all (N,) float32."""
+    """What the gradient needs of N rows of logits, all (N,) float32."""
 
     logp: Tensor  # of each row's token
     entropy: Tensor
@@ -68,7 +68,7 @@ class Backend(Protocol):
         advantage: Tensor,
         weight: Tensor,
         sequence: Tensor | None,
-        loss: str,
+        loss: Loss,
         clip: Clip,
     ) -> LossTerms:
         """Return the weighted sum of token losses, its gradient and statistics."""

@@ -43,7 +43,7 @@ class Cache(Protocol):
     """Keys and values of earlier tokens, to which a forward pass adds its own."""
 
     def begin(self, n_tokens: int) -> AttentionContext:
-        """Make room for so many tokens of every row, behind those that it holds, and count them as held."""
+        """Make room for so many tokens of every row, behind those that it holds, and count them in."""
 
 
 @dataclasses.dataclass(frozen=True)

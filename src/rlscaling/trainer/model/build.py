@@ -1,4 +1,4 @@
-"""`build_model`."""
+"""`build_model`: the policy of a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The policy: a decoder of the Llama family, and an optional mixture of experts.
+"""The decoder: the policy, of the Llama family, with an optional mixture of experts.
 
 RMSNorm, rotary positions, grouped-query attention and SwiGLU, with the names Llama and Qwen give their weights: what
-``pretrained.py`` reads. The head is a module of its own precision: FP32 logits in generator and trainer alike
+``hf_weights.py`` reads. The head is a module of its own precision: FP32 logits in generator and trainer alike
 [ScaleRL, 3.2].
 """
 
@@ -229,5 +229,5 @@ class Decoder(nn.Module):
     def load_balance_loss(self) -> Tensor | None:
         """Mean over the layers of the load-balance loss of the last forward pass; None for a dense model."""
         losses = [b.mlp.load_balance for b in self.layers if isinstance(b.mlp, MixtureOfExperts)]
-        known = [loss for loss in losses if loss is not None]
-        return torch.stack(known).mean() if known else None
+        present = [loss for loss in losses if loss is not None]
+        return torch.stack(present).mean() if present else None

@@ -1,4 +1,4 @@
-"""The head: logits, or the policy loss of tokens, in a precision of its own [ScaleRL, 3.2]."""
+"""Logits, or the policy loss, in FP32: the head has a precision of its own [ScaleRL, 3.2]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlscaling.trainer.kernels.types import HeadResult
 
 
 class Head(nn.Linear):
-    """A linear layer without bias that also answers for what is made of its logits.
+    """A linear layer without bias that also computes the policy loss of its logits.
 
     The loss is computed in here and not from ``weight`` outside, because FSDP gathers the whole weight for the time of
     a module's forward only; outside there is a shard.

@@ -1,4 +1,4 @@
-"""Weights in Hugging Face's layout: safetensors read into the decoder, and a trained decoder written back.
+"""Safetensors in and out: weights in Hugging Face's layout read into the decoder, and a trained decoder written back.
 
 Every name, shape and type is checked against the architecture from the headers of the files, before a tensor is read.
 Files that would have to be unpickled (``.bin``, ``.pt``) are never opened.
@@ -49,7 +49,9 @@ class _NoInitialisation(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def model_spec(found: Architecture, positions: int, *, head_dtype: str = "fp32", dtype: str = "fp32") -> ModelSpec:
+def model_spec(
+    architecture: Architecture, positions: int, *, head_dtype: str = "fp32", dtype: str = "fp32"
+) -> ModelSpec:
     """Return the sizes of the decoder for sequences of up to ``positions`` tokens.
 
     Raises
@@ -57,14 +59,14 @@ def model_spec(found: Architecture, positions: int, *, head_dtype: str = "fp32",
     TrainError
         When that is longer than the model was made for.
     """
-    if positions > found.context:
+    if positions > architecture.context:
         raise TrainError(
-            f"prompt and completion take up to {positions:,} tokens, and the model was made for {found.context:,}; "
-            "lower prompt_tokens, thinking_budget or solution_tokens"
+            f"prompt and completion take up to {positions:,} tokens, and the model was made for "
+            f"{architecture.context:,}; lower prompt_tokens, thinking_budget or solution_tokens"
         )
     names = {f.name for f in dataclasses.fields(ModelSpec)} & {f.name for f in dataclasses.fields(Architecture)}
-    shared: dict[str, Any] = {name: getattr(found, name) for name in names}
-    shared |= {"qkv_bias": found.qkv_bias, "qk_norm": found.qk_norm}
+    shared: dict[str, Any] = {name: getattr(architecture, name) for name in names}
+    shared |= {"qkv_bias": architecture.qkv_bias, "qk_norm": architecture.qk_norm}
     return ModelSpec(**shared, max_positions=positions, head_dtype=head_dtype, dtype=dtype)
 
 
@@ -83,7 +85,8 @@ def load_model(folder: str | Path, positions: int, *, head_dtype: str = "fp32", 
     Raises
     ------
     TrainError
-        For folders that ``read_architecture`` refuses, missing, unknown, misshapen, quantised or damaged weights.
+        For folders that ``read_architecture`` does not support, and missing, unknown, misshapen, quantised or damaged
+        weights.
     """
     folder = Path(folder)
     spec = model_spec(read_architecture(folder), positions, head_dtype=head_dtype, dtype=dtype)
@@ -154,7 +157,7 @@ def _check_layers(folder: Path, files: list[str], expected: int) -> None:
     numbers = set()
     for file in files:
         with _opened(folder / file) as opened:
-            numbers |= {int(found[1]) for name in opened.keys() if (found := _LAYER.match(name))}  # noqa: SIM118
+            numbers |= {int(layer[1]) for name in opened.keys() if (layer := _LAYER.match(name))}  # noqa: SIM118
     if len(numbers) < expected:
         raise TrainError(
             f"{folder}: num_hidden_layers is {expected}, but weights of {len(numbers)} layers are there; its "
@@ -164,22 +167,22 @@ def _check_layers(folder: Path, files: list[str], expected: int) -> None:
 
 def _check_headers(folder: Path, files: list[str], own: Mapping[str, tuple[int, ...]], *, tied: bool) -> None:
     """Compare the names, shapes and types in the files with what the architecture has."""
-    found: dict[str, tuple[tuple[int, ...], str]] = {}
+    stored: dict[str, tuple[tuple[int, ...], str]] = {}
     for file in files:
         with _opened(folder / file) as opened:
             for name in opened.keys():  # noqa: SIM118  the handle is no mapping
-                if name in found:
+                if name in stored:
                     raise TrainError(f"{folder}: {name} stands in two files; copy the model folder again")
                 part = opened.get_slice(name)
-                found[name] = (tuple(part.get_shape()), str(part.get_dtype()))
-    found = {name: facts for name, facts in found.items() if not _DERIVED.search(name)}
+                stored[name] = (tuple(part.get_shape()), str(part.get_dtype()))
+    stored = {name: facts for name, facts in stored.items() if not _DERIVED.search(name)}
     optional = {"lm_head.weight"} if tied else set()
-    missing, extra = sorted(set(own) - set(found)), sorted(set(found) - set(own) - optional)
+    missing, extra = sorted(set(own) - set(stored)), sorted(set(stored) - set(own) - optional)
     if missing:
         raise TrainError(f"{folder} lacks {_listed(missing)}; its config.json describes another model, or it is a part")
     if extra:
         raise TrainError(f"{folder} holds {_listed(extra)}, which a model of its config.json does not have")
-    for name, (shape, kind) in found.items():
+    for name, (shape, kind) in stored.items():
         wanted = own.get(name, own["model.embed_tokens.weight"])
         if shape != wanted:
             raise TrainError(f"{folder}: {name} has the shape {shape}, and config.json says {wanted}")
@@ -227,7 +230,7 @@ def fingerprint(folder: str | Path) -> str:
 
 
 def check_target(folder: str | Path) -> None:
-    """Refuse a folder that a model cannot be saved to, before any compute is spent."""
+    """Check that a model can be saved to a folder, before any compute is spent."""
     folder = Path(folder)
     above = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):

@@ -1,4 +1,4 @@
-"""From the model to the loss: one forward pass over prompts and completions, and what the trainer asks of it."""
+"""Hidden states and log-probabilities of completions, from one forward pass over prompts and completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ModelSpec`."""
+"""`ModelSpec`: the sizes of a decoder."""
 
 from __future__ import annotations
 

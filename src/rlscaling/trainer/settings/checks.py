@@ -1,13 +1,16 @@
-"""What a run must satisfy before any compute is spent: every refusal names the value, the reason and the remedy."""
+"""Checks of the settings before any compute is spent: each error names the value, the reason and the remedy."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlscaling.option_fields import OptionInfo, info_of
+from rlscaling.trainer.algorithm.losses import LOSSES, Clip
 from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.settings.hf_config import read_architecture
 from rlscaling.trainer.settings.task_constants import (
@@ -31,62 +34,39 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
-_POSITIVE = [
-    "threads",
-    "n_digits",
-    "d_model",
-    "n_layers",
-    "n_heads",
-    "n_kv_heads",
-    "d_ff",
-    "top_k_experts",
-    "rope_theta",
-    "prompts_per_step",
-    "generations",
-    "temperature",
-    "lr",
-    "adam_eps",
-    "warmup_batch",
-    "warmup_lr",
-    "eval_every",
-    "eval_prompts",
-    "eval_samples",
-    "held_out_share",
-    "prompt_tokens",
-    "solution_tokens",
-    "check_timeout",
-    "clock_generators",
-    "clock_trainers",
-]
-_FRACTIONS = ("held_out_share", "hidden_share", "npr_threshold", "adam_beta1", "adam_beta2")
-
-
 def check_fields(config: TrainConfig) -> None:
-    """Check each field by itself: its type, its choices, its sign."""
+    """Check each field by itself: its type, its choices, its limits, as the field states them."""
     for field in dataclasses.fields(config):
-        _check_field(field.name, field, getattr(config, field.name))
+        value, default = getattr(config, field.name), field.default
+        _check_type(field.name, value, default)
+        info = info_of(type(config), field.name)
+        if info.choices and value not in info.choices:
+            raise TrainError(
+                f"{field.name}={value!r} is unknown{nearest(value, info.choices)}; choose one of "
+                f"{', '.join(info.choices)}"
+            )
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            _check_limits(field.name, value, default, info)
 
 
-def _check_field(name: str, field: dataclasses.Field[Any], value: Any) -> None:
-    """Check one field by itself: its type, its choices, its sign."""
-    wanted: Any = type(field.default)
-    given = type(value)
+def _check_type(name: str, value: Any, default: Any) -> None:
+    wanted = type(default)
     if wanted is tuple:
         if not isinstance(value, tuple) or len(value) != 2 or any(type(v) is not int or v < 0 for v in value):
             raise TrainError(f"{name}={value!r} is not a window; pass two lengths, such as (28, 36)")
-        return
-    if given is not wanted and not (wanted is float and given is int):
-        raise TrainError(f"{name}={value!r} is not of type {wanted.__name__}; its default is {field.default!r}")
-    choices = field.metadata["choices"]
-    if choices and value not in choices:
-        raise TrainError(f"{name}={value!r} is unknown{nearest(value, choices)}; choose one of {', '.join(choices)}")
-    if wanted in (int, float):
-        if not -float("inf") < value < float("inf") or value < 0:
-            raise TrainError(f"{name}={value!r} is not a finite number from 0 up; its default is {field.default!r}")
-        if name in _POSITIVE and value == 0:
-            raise TrainError(f"{name}=0 leaves nothing to do; its default is {field.default!r}")
-        if name in _FRACTIONS and value > 1:
-            raise TrainError(f"{name}={value!r} is above 1; it is a fraction, and its default is {field.default!r}")
+    elif type(value) is not wanted and not (wanted is float and type(value) is int):
+        raise TrainError(f"{name}={value!r} is not of type {wanted.__name__}; its default is {default!r}")
+
+
+def _check_limits(name: str, value: float, default: Any, info: OptionInfo) -> None:
+    lowest = info.least if info.above is None else info.above
+    assert lowest is not None, f"{name} has no lower limit"
+    if not lowest <= value < math.inf:
+        raise TrainError(f"{name}={value!r} is not a finite number from {lowest:g} up; its default is {default!r}")
+    if value == info.above:
+        raise TrainError(f"{name}={value:g} leaves nothing to do; its default is {default!r}")
+    if info.most is not None and value > info.most:
+        raise TrainError(f"{name}={value!r} is above {info.most:g}; it is a fraction, and its default is {default!r}")
 
 
 def check_task(config: TrainConfig) -> None:
@@ -97,9 +77,9 @@ def check_task(config: TrainConfig) -> None:
     for name in names:
         if name not in BASE_TASKS:
             near = nearest(name, BASE_TASKS)
-            known = ", ".join(BASE_TASKS)
+            choices = ", ".join(BASE_TASKS)
             raise TrainError(
-                f"task={config.task!r} is unknown{near}; choose one of {known}, two joined by +, or {TEXT_TASK}"
+                f"task={config.task!r} is unknown{near}; choose one of {choices}, two joined by +, or {TEXT_TASK}"
             )
     if len(names) > 2 or len(set(names)) < len(names):
         raise TrainError(f"task={config.task!r}: join two different tasks, such as sort+modular")
@@ -164,19 +144,7 @@ def _check_batch(config: TrainConfig) -> None:
         )
     if config.schedule == "ppo-off-policy" and config.k < 1:
         raise TrainError("k=0 with schedule='ppo-off-policy' is no update at all; k=1 is on-policy")
-    if config.loss == "cispo" and config.clip_high < 1:
-        raise TrainError(
-            f"clip_high={config.clip_high} with loss='cispo' caps the ratio itself below 1; take 4, 5 or 8"
-        )
-    if config.loss == "grpo" and config.clip_high != config.clip_low:
-        raise TrainError(
-            f"clip_low={config.clip_low} and clip_high={config.clip_high} with loss='grpo', which has one clip for "
-            "both sides; give both the same value, such as 0.2, or take loss='dapo'"
-        )
-    if config.loss in ("dapo", "grpo", "gspo") and config.clip_low >= 1:
-        raise TrainError(
-            f"clip_low={config.clip_low} with loss={config.loss!r} is a distance from 1; take 0.2 (gspo: 3e-3)"
-        )
+    LOSSES[config.loss].check_clip(Clip(config.clip_low, config.clip_high))
 
 
 def _check_room(config: TrainConfig) -> None:
@@ -231,12 +199,12 @@ _OTHER_SIZES = ("n_experts", "top_k_experts")
 
 
 def with_pretrained(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields given with what follows from a pretrained model and from a template in a file.
+    """Return the fields with those that follow from a pretrained model and from a template in a file.
 
     Raises
     ------
     TrainError
-        When sizes are given beside a model, or the model cannot be used.
+        When sizes are set beside a model, or the model cannot be used.
     """
     fields = dict(overrides)
     if fields.get("data") or fields.get("model_path"):
@@ -250,8 +218,8 @@ def with_pretrained(overrides: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*SIZES, *_OTHER_SIZES):
         if name in fields:
             raise TrainError(f"{name}={fields[name]!r} beside model_path={model!r}: the checkpoint decides the sizes")
-    found = dataclasses.asdict(read_architecture(model))
-    return fields | {name: found[name] for name in SIZES}
+    sizes = dataclasses.asdict(read_architecture(model))
+    return fields | {name: sizes[name] for name in SIZES}
 
 
 def _template_file(path: Path) -> str:

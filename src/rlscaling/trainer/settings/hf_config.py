@@ -1,6 +1,6 @@
-"""``config.json`` of a model folder in Hugging Face's layout: which decoder it describes, or why it is refused.
+"""``config.json`` of a model folder in Hugging Face's layout: which decoder it describes, or why that is not supported.
 
-Nothing here imports torch: a run that cannot work is refused before anything heavy is loaded. Read are the dense
+Nothing here imports torch: a run that cannot work fails before anything heavy is loaded. Read are the dense
 decoders of Llama, Qwen2 (with Qwen2.5) and Qwen3, as transformers 4 and 5 write them.
 """
 
@@ -83,16 +83,16 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         When the file is missing or holds no object.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TrainError(
             f"{path.parent} has no {path.name}, {what}; give a folder that save_pretrained wrote"
         ) from None
     except (OSError, ValueError) as error:
         raise TrainError(f"{path} cannot be read as JSON ({error}); copy the model folder again") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise TrainError(f"{path} holds no JSON object; copy the model folder again")
-    return found
+    return content
 
 
 def read_architecture(folder: str | Path) -> Architecture:
@@ -106,8 +106,8 @@ def read_architecture(folder: str | Path) -> Architecture:
     Raises
     ------
     TrainError
-        For anything that ``model.py`` would not compute exactly: other families, sliding windows, quantised weights,
-        mixtures of experts, other scalings of the positions, other activations, further biases.
+        For anything that ``model/decoder.py`` would not compute exactly: other families, sliding windows, quantised
+        weights, mixtures of experts, other scalings of the positions, other activations, further biases.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def read_architecture(folder: str | Path) -> Architecture:
     path = folder / "config.json"
     config = read_json(path, "which says what the model is")
     family = _family(config, path)
-    _refuse_unsupported(config, path)
+    _check_supported(config, path)
     theta, scaling = _rope(config, family, path)
     sizes = {name: _whole(config, name, path) for name in _SIZES}
     heads = sizes["num_attention_heads"]
@@ -158,8 +158,8 @@ def _family(config: Mapping[str, Any], path: Path) -> str:
     return family
 
 
-def _refuse_unsupported(config: Mapping[str, Any], path: Path) -> None:
-    """Refuse what would be computed otherwise than by the model's own code."""
+def _check_supported(config: Mapping[str, Any], path: Path) -> None:
+    """Check that nothing would be computed otherwise than by the model's own code."""
     layer_types = set(config.get("layer_types") or ()) - {"full_attention"}
     activation = config.get("hidden_act", "silu")
     reasons = {

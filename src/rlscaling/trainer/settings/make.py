@@ -1,7 +1,7 @@
-"""Everything a run depends on, in one flat frozen object; nothing here imports torch.
+"""`make_config`: a recipe plus changes, checked; nothing here imports torch.
 
-``make_config("scalerl", steps=200)`` is the door: it looks up the recipe, applies the overrides, fills in what follows
-from other fields, and refuses combinations that cannot run before any compute is spent.
+``make_config("scalerl", steps=200)`` looks up the recipe, applies the overrides, fills in what follows from other
+fields, and raises an error for combinations that cannot run, before any compute is spent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlscaling.trainer.settings.checks import (
     nearest,
     with_pretrained,
 )
-from rlscaling.trainer.settings.config import _FIELDS, TrainConfig
+from rlscaling.trainer.settings.config import FIELDS, TrainConfig
 from rlscaling.trainer.settings.recipes import DEFAULT_SOURCES, RECIPES
 from rlscaling.trainer.settings.task_constants import PHRASE_LENGTH, SOLUTION_EXTRA, TEXT_TASK, answer_length
 
@@ -29,7 +29,7 @@ FREE = ("steps", "checkpoint_every")
 """Fields that a resume may change."""
 
 PATHS = ("data", "downstream", "model_path")
-"""Fields that say where files lie: what these hold counts instead."""
+"""Fields that say where files lie: a run is identified by their content instead."""
 
 _TASK_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "addition": {"n_digits": 2, "warmup_steps": 200, "warmup_lr": 3e-3},
@@ -61,8 +61,8 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     -------
     TrainConfig
         With the defaults of its task, and the lengths that 0 leaves to the task filled in. Without a thinking
-        budget a recipe's length control becomes ``"none"``, since nothing can be too long then; asked for
-        explicitly, it is refused.
+        budget a recipe's length control becomes ``"none"``, since nothing can be too long then; set
+        explicitly, it is an error.
 
     Raises
     ------
@@ -80,12 +80,12 @@ def make_config(recipe: str = "scalerl", **overrides: Any) -> TrainConfig:
     """
     check_recipe(recipe)
     for name in overrides:
-        if name not in _FIELDS or name == "recipe":
+        if name not in FIELDS or name == "recipe":
             raise TrainError(
-                f"there is no field {name!r}{nearest(name, _FIELDS)}; `python -m rlscaling.trainer --help` lists them"
+                f"there is no field {name!r}{nearest(name, FIELDS)}; `python -m rlscaling.trainer --help` lists them"
             )
     overrides = with_pretrained(overrides)
-    task = str(overrides.get("task", _FIELDS["task"].default))
+    task = str(overrides.get("task", FIELDS["task"].default))
     thinks = bool(overrides.get("thinking_budget")) and task != TEXT_TASK
     defaults = _TASK_DEFAULTS.get(task + ", thinking" * thinks, {})
     fields = {**RECIPES[recipe].fields, **defaults, **overrides}
@@ -120,8 +120,8 @@ def from_dict(fields: Mapping[str, Any]) -> TrainConfig:
         For fields that this version does not know, and for settings that cannot run.
     """
     for name in fields:
-        if name not in _FIELDS:
-            raise TrainError(f"there is no field {name!r}{nearest(name, _FIELDS)}; written by another version?")
+        if name not in FIELDS:
+            raise TrainError(f"there is no field {name!r}{nearest(name, FIELDS)}; written by another version?")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return _checked(TrainConfig(**values))
 
@@ -156,7 +156,7 @@ def recipe_table(recipes: Iterable[str] = RECIPES, *, every: bool = False) -> li
     rows = []
     for name in recipes:
         recipe = RECIPES[name]
-        for field in _FIELDS.values():
+        for field in FIELDS.values():
             source = recipe.source.get(field.name) or DEFAULT_SOURCES.get(field.name)
             if field.name != "recipe" and (source or every):
                 value = recipe.fields.get(field.name, field.default)

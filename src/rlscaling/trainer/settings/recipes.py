@@ -1,4 +1,4 @@
-"""The recipes as data: which field each one sets, to what, and who says so.
+"""Named recipes with the source of each choice.
 
 Only the fields in which a recipe differs from the defaults of ``TrainConfig`` stand here; the source of a default is
 in ``DEFAULT_SOURCES``.
@@ -6,13 +6,13 @@ in ``DEFAULT_SOURCES``.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """A named set of choices.
 
@@ -26,12 +26,15 @@ class Recipe:
         Fields of ``TrainConfig`` that it sets.
     source
         Where each of these comes from, same keys.
+    change
+        What it undoes in ScaleRL, of which it is a leave-one-out variant; empty for all others.
     """
 
     name: str
     summary: str
     fields: Mapping[str, Any]
     source: Mapping[str, str]
+    change: str = ""
 
 
 _OURS = "ours"
@@ -99,20 +102,24 @@ _CISPO = {key: _SCALERL[key] for key in ("loss", "clip_low", "clip_high")}
 _PROMPT_AVERAGE = "[ScaleRL, A.16]"
 
 
-def _recipe(
-    name: str, summary: str, base: Mapping[str, tuple[Any, str]], **changes: tuple[Any, str]
-) -> tuple[str, Recipe]:
+def _recipe(name: str, summary: str, base: Mapping[str, tuple[Any, str]], **changes: tuple[Any, str]) -> Recipe:
     """Return the recipe that is ``base`` with some fields changed; each field is a pair of value and source."""
     pairs = {**base, **changes}
     fields = MappingProxyType({key: value for key, (value, _) in pairs.items()})
-    return name, Recipe(name, summary, fields, MappingProxyType({key: source for key, (_, source) in pairs.items()}))
+    return Recipe(name, summary, fields, MappingProxyType({key: source for key, (_, source) in pairs.items()}))
+
+
+def _left_out(name: str, summary: str, change: str, **changes: tuple[Any, str]) -> Recipe:
+    """Return ScaleRL with one choice undone."""
+    return dataclasses.replace(_recipe(name, summary, _SCALERL, **changes), change=change)
 
 
 _FIG15 = "[ScaleRL, 3.3 and Fig. 15]"
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    dict(
-        [
+    {
+        recipe.name: recipe
+        for recipe in [
             _recipe("scalerl", "ScaleRL: the recipe of the paper", _SCALERL),
             _recipe(
                 "scalerl-lag8",
@@ -174,38 +181,48 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 aggregation=("token", "ours: the nearest to Dr. GRPO's constant denominator"),
                 advantage_norm=("none", "Dr. GRPO (arXiv 2503.20783)"),
             ),
-            _recipe("loo-plan", "ScaleRL but prompt-level normalisation", _SCALERL, advantage_norm=("prompt", _FIG15)),
-            _recipe(
+            _left_out(
+                "loo-plan",
+                "ScaleRL but prompt-level normalisation",
+                "prompt-level advantage normalisation",
+                advantage_norm=("prompt", _FIG15),
+            ),
+            _left_out(
                 "loo-lp",
                 "ScaleRL but a length penalty instead of interruption",
-                _SCALERL,
+                "length penalty",
                 length_control=("penalty", _FIG15 + _LENGTH_RULE),
             ),
-            _recipe("loo-batch", "ScaleRL but zero-variance prompts kept", _SCALERL, zero_variance=("keep", _FIG15)),
-            _recipe(
+            _left_out(
+                "loo-batch",
+                "ScaleRL but zero-variance prompts kept",
+                "zero-variance prompts kept",
+                zero_variance=("keep", _FIG15),
+            ),
+            _left_out(
                 "loo-8op",
                 "ScaleRL but PPO-off-policy-8",
-                _SCALERL,
+                "PPO-off-policy-8",
                 schedule=("ppo-off-policy", _FIG15),
                 k=(8, _FIG15),
             ),
-            _recipe("loo-fp32", "ScaleRL but a bf16 head", _SCALERL, head_dtype=("bf16", _FIG15)),
-            _recipe("loo-savg", "ScaleRL but sample average", _SCALERL, aggregation=("sample", _FIG15)),
-            _recipe(
+            _left_out("loo-fp32", "ScaleRL but a bf16 head", "bf16 head", head_dtype=("bf16", _FIG15)),
+            _left_out("loo-savg", "ScaleRL but sample average", "sample average", aggregation=("sample", _FIG15)),
+            _left_out(
                 "loo-dapo",
                 "ScaleRL but the DAPO loss",
-                _SCALERL,
+                "DAPO loss",
                 loss=("dapo", _FIG15),
                 clip_low=_BASELINE["clip_low"],
                 clip_high=_BASELINE["clip_high"],
             ),
-            _recipe(
+            _left_out(
                 "loo-npr",
                 "ScaleRL but every prompt in every epoch",
-                _SCALERL,
+                "no positive resampling",
                 curriculum=("uniform", "ours: an axis of [ScaleRL, 3.2] that Fig. 15 leaves out"),
             ),
         ]
-    )
+    }
 )
 """Name -> recipe."""

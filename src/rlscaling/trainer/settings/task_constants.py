@@ -44,14 +44,14 @@ def parse_sources(text: str, option: str) -> dict[str, Path]:
     Raises
     ------
     TrainError
-        For an empty path, a name that is none, or two files of one name.
+        For an empty path, an invalid name, or two files of one name.
 
     Examples
     --------
     >>> list(parse_sources("math=polaris.parquet,code.jsonl", "data"))
     ['math', 'code']
     """
-    found: dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, path = part.partition("=")
         if not equals:
@@ -61,7 +61,7 @@ def parse_sources(text: str, option: str) -> dict[str, Path]:
                 f"{option}={text!r}: {part!r} is no file with a name for its domain, which begins with a letter; give "
                 "such as math=problems.jsonl"
             )
-        if name in found:
+        if name in sources:
             raise TrainError(f"{option}={text!r} names the domain {name!r} twice; give each file a name of its own")
-        found[name] = Path(path)
-    return found
+        sources[name] = Path(path)
+    return sources

@@ -1,4 +1,4 @@
-r"""The final answer in a completion, and whether plain text alone decides if it is the right one.
+r"""The final answer in a completion, and whether its text alone decides if it is the right one.
 
 What counts as the answer, in this order: the last ``\boxed{...}``, what follows the last ``Answer:`` on its line, the
 last line that holds anything. Where the model thinks, only what follows the end of its thinking is looked at.
@@ -76,8 +76,8 @@ def last_boxed(text: str) -> str | None:
     >>> last_boxed(r"\boxed{1} or rather \boxed{\sqrt{2}}, \boxed{unfinished")
     '\\sqrt{2}'
     """
-    for found in reversed(list(_BOXES.finditer(text))):
-        depth, at = 1, found.end()
+    for box in reversed(list(_BOXES.finditer(text))):
+        depth, at = 1, box.end()
         while at < len(text) and depth:
             if text[at] == "\\":  # an escaped brace is a character of the answer
                 at += 1
@@ -85,7 +85,7 @@ def last_boxed(text: str) -> str | None:
                 depth += 1 if text[at] == "{" else -1
             at += 1
         if not depth:
-            return text[found.end() : at - 1]
+            return text[box.end() : at - 1]
     return None
 
 
@@ -105,22 +105,22 @@ def bare(text: str) -> str:
     return text
 
 
-def plainly_equal(gold: str, given: str) -> bool | None:
-    """Return whether two answers are the same where their text alone tells; None where mathematics must.
+def plainly_equal(gold: str, answer: str) -> bool | None:
+    """Return whether two answers are the same where their text decides it; None where it takes mathematics.
 
     Examples
     --------
     >>> plainly_equal("12", "012"), plainly_equal("12", "13"), plainly_equal("0.5", "1/2")
     (True, False, None)
     """
-    if gold == given:
+    if gold == answer:
         return True
-    if _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(given):
-        return _digits(gold) == _digits(given)
+    if _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(answer):
+        return _digits(gold) == _digits(answer)
     return None
 
 
 def _digits(text: str) -> tuple[bool, str]:
-    """Return sign and digits: ``int`` refuses more than a few thousand of them."""
+    """Return sign and digits: ``int`` does not take more than a few thousand of them."""
     digits = text.lstrip("+-").lstrip("0")
     return text.startswith("-") and bool(digits), digits

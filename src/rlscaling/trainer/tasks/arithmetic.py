@@ -1,7 +1,7 @@
-"""Problems whose answers can be checked: sorting (a digit may be hidden), addition, modular addition, or two at once.
+"""Sorting (a digit may be hidden), addition and modular addition, alone or two at once.
 
 A prompt is a few token ids, the same number for every prompt of a task, padded on the left. Which prompts exist is
-fixed once for all runs: the seed of a run does not change what ``train_prompt(17)`` asks. Held-out prompts come first
+fixed once for all runs: the seed of a run does not change what ``train_prompt(17)`` is. Held-out prompts come first
 and are never trained on.
 """
 
@@ -37,8 +37,8 @@ def true_ceiling(prompts: Sequence[Prompt]) -> float:
     return sum(prompt.ceiling for prompt in prompts) / len(prompts)
 
 
-class _Toy:
-    """What the tasks of this module share: their tokens, and that nothing outside the settings enters them."""
+class _ArithmeticTask:
+    """The tokens that the tasks of this module share; nothing outside the settings enters a task."""
 
     vocab: tuple[str, ...] = VOCAB[: _PLUS + 1]
     pad_id, eos_id, think_end_id = PAD, EOS, _END_THINK
@@ -61,18 +61,18 @@ class _Toy:
 
 def spell(ids: Sequence[int], task: Task) -> str:
     """Return the tokens of a task of this module as text."""
-    assert isinstance(task, _Toy)
+    assert isinstance(task, _ArithmeticTask)
     return "".join(task.vocab[i] for i in ids)
 
 
 @functools.lru_cache(maxsize=65536)
 def _digits(number: int | str, width: int = 0) -> Ids:
-    """Return the tokens of a number; scoring asks for the same ones over and over."""
+    """Return the tokens of a number; scoring needs the same ones over and over."""
     return tuple(_DIGIT + int(c) for c in str(number).zfill(width))
 
 
-class _Part(_Toy, ABC):
-    """What the single tasks share: the split into training and held-out prompts, and plain scoring.
+class _SingleTask(_ArithmeticTask, ABC):
+    """One task: the split into training and held-out prompts, and scoring.
 
     A subclass says what prompt belongs to a number below ``task_space``.
     """
@@ -96,7 +96,7 @@ class _Part(_Toy, ABC):
         space = task_space(self.name, self.n_digits)
         # random.Random promises the same numbers in every version; the seed is the data set's, not the run's
         draw, n = random.Random(0), min(space, 2 * (reserved + self.n_train))
-        # a range longer than sys.maxsize cannot be sampled, and needs not be: two draws are never alike
+        # a range longer than sys.maxsize cannot be sampled, and need not be: two draws are never alike
         codes = iter(
             draw.sample(range(space), n) if space <= sys.maxsize else [draw.randrange(space) for _ in range(n)]
         )
@@ -127,7 +127,7 @@ class _Part(_Toy, ABC):
         reserved = len(self._heldout)
         if n > reserved:
             raise TrainError(
-                f"{n} held-out prompts of {self.name} asked for, {reserved} are reserved; ask for at most that many"
+                f"{n} held-out prompts of {self.name} were requested, {reserved} are reserved; take at most that many"
             )
         return self._heldout[:n]
 
@@ -150,7 +150,7 @@ class _Part(_Toy, ABC):
         return float(completion == _digits(prompt.answer))
 
 
-class _Sort(_Part):
+class Sort(_SingleTask):
     """Sort the digits: ``31254=`` is answered by ``12345``."""
 
     name = "sort"
@@ -164,7 +164,7 @@ class _Sort(_Part):
         return Prompt(ids, "".join(sorted(digits)), self.name, index, length=self.answer_length)
 
 
-class _HiddenSort(_Sort):
+class HiddenSort(Sort):
     """Sort the digits, one of which is not shown in a known share of the prompts: ``31?54=``.
 
     In training the hidden digit is drawn for each completion, so that no model can learn it. In evaluation the ten
@@ -208,7 +208,7 @@ class _HiddenSort(_Sort):
         return tuple(sorted((*_digits(prompt.answer), _DIGIT + digit)))
 
 
-class _Modular(_Part):
+class Modular(_SingleTask):
     """Add two numbers below 100 modulo 20: ``47+85=`` is answered by ``12``."""
 
     name = "modular"
@@ -222,7 +222,7 @@ class _Modular(_Part):
         return Prompt(ids, f"{(a + b) % MODULUS:02}", self.name, index, length=self.answer_length)
 
 
-class _Addition(_Part):
+class Addition(_SingleTask):
     """Add two numbers; with a thinking budget, digit by digit from the right before the answer.
 
     ``47+85=`` is answered by ``132``. Thinking, ``47+85=<think>`` is completed to ``2131....</think>132<eos>``: digit
@@ -282,10 +282,10 @@ class _Addition(_Part):
         return float(solution == (*_digits(prompt.answer), EOS))
 
 
-class _Both(_Toy):
+class JoinedTasks(_ArithmeticTask):
     """Two tasks at once: their training prompts alternate, and each is a domain with its own pass rate."""
 
-    def __init__(self, parts: Sequence[_Part]) -> None:
+    def __init__(self, parts: Sequence[_SingleTask]) -> None:
         self.parts = tuple(parts)
         self.name = "+".join(part.name for part in parts)
         self.domains = tuple(part.name for part in parts)
@@ -299,20 +299,25 @@ class _Both(_Toy):
 
     @property
     def ceilings(self) -> dict[str, float]:
-        return {domain: known for part in self.parts for domain, known in part.ceilings.items()}
+        """Best pass rate that any model can reach on the held-out prompts of each task."""
+        return {domain: ceiling for part in self.parts for domain, ceiling in part.ceilings.items()}
 
     def train_prompt(self, i: int) -> Prompt:
+        """Return training prompt ``i``."""
         return self._train[i]
 
     def heldout_prompts(self, n: int) -> list[Prompt]:
+        """Return the first ``n`` held-out prompts of each task, task after task."""
         own = [prompt for part in self.parts for prompt in part.heldout_prompts(n)]
         return [self._padded(prompt, i) for i, prompt in enumerate(own)]
 
     def sft_example(self, i: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
+        """Return training prompt ``i`` and a completion to imitate."""
         j, which = divmod(i, len(self.parts))
         return self.train_prompt(i).ids, self.parts[which].sft_example(j, rng)[1]
 
     def score(self, prompt: Prompt, completion: Ids, u: float | None = None) -> Score:
+        """Score a completion by the task of its prompt."""
         return self._by_name[prompt.domain].score(prompt, completion, u)
 
     def _padded(self, prompt: Prompt, index: int) -> Prompt:

@@ -1,19 +1,22 @@
-"""Which prompt comes next: epochs over the training prompts, with or without those the model has mastered.
+"""Which prompt comes next: epochs over the training prompts, with or without those that the model has mastered.
 
 No-Positive-Resampling [ScaleRL, 3.2; Polaris]: a prompt whose historical pass rate has reached the threshold
 leaves all later epochs. The history is the whole one, successes over samples of all visits: judged by the last
-visit alone, lucky prompts leave in crowds and the pool is soon mostly prompts that nobody can solve.
+visit alone, many prompts leave by luck, and the pool soon holds mostly prompts that cannot be solved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from rlscaling.trainer.errors import TrainError
+
+if TYPE_CHECKING:
+    from rlscaling.trainer.settings.config import TrainConfig
 
 
 class PoolExhaustedError(TrainError):
@@ -52,6 +55,17 @@ class Curriculum:
         self.epoch = -1
         self._order = np.empty(0, dtype=np.int64)
         self._next = 0
+
+    @classmethod
+    def of(cls, config: TrainConfig, n_prompts: int) -> Curriculum:
+        """Return the curriculum of a run at its start."""
+        return cls(
+            n_prompts,
+            config.prompts_per_step,
+            kind=config.curriculum,
+            threshold=config.npr_threshold,
+            seed=config.seed,
+        )
 
     def pool(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the numbers of the prompts that a next epoch would hold."""

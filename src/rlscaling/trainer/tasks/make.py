@@ -1,10 +1,10 @@
-"""The task that a run trains on."""
+"""`make_task`: the task that a run trains on."""
 
 from __future__ import annotations
 
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.settings.task_constants import TEXT_TASK
-from rlscaling.trainer.tasks.arithmetic import _Addition, _Both, _HiddenSort, _Modular, _Sort
+from rlscaling.trainer.tasks.arithmetic import Addition, HiddenSort, JoinedTasks, Modular, Sort
 from rlscaling.trainer.tasks.task import Task
 
 
@@ -24,8 +24,8 @@ def make_task(config: TrainConfig) -> Task:
         from rlscaling.trainer.tasks.text import TextTask
 
         return TextTask(config)
-    parts = [_PARTS[name](config) for name in config.domains]
-    return parts[0] if len(parts) == 1 else _Both(parts)
+    tasks = [_TASKS[name](config) for name in config.domains]
+    return tasks[0] if len(tasks) == 1 else JoinedTasks(tasks)
 
 
-_PARTS = {part.name: part for part in (_Sort, _HiddenSort, _Addition, _Modular)}
+_TASKS = {task.name: task for task in (Sort, HiddenSort, Addition, Modular)}

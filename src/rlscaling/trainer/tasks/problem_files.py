@@ -1,4 +1,4 @@
-"""Problems in files: JSON lines or Parquet with the columns ``problem`` and ``answer``, and their stable split.
+"""Problem files (JSON lines or Parquet with the columns ``problem`` and ``answer``) and their stable split.
 
 Which problem is held out depends on its text alone: order of rows, further rows and repeated ones move none from the
 training to the held-out prompts or back.
@@ -28,7 +28,7 @@ class Problem:
 
     Attributes
     ----------
-    place
+    position
         In [0, 1): where the text of the problem falls; those below the held-out share are never trained on.
     solution
         A worked solution, for the supervised warm-up; empty where the data have none.
@@ -37,15 +37,15 @@ class Problem:
     text: str
     answer: str
     solution: str
-    place: float
+    position: float
 
 
-def place_of(problem: str) -> float:
+def split_position(problem: str) -> float:
     r"""Return where the text of a problem falls in [0, 1), by SHA-256; spaces count once.
 
     Examples
     --------
-    >>> place_of("What is 1 + 1?") == place_of(" What is  1 + 1?\n")
+    >>> split_position("What is 1 + 1?") == split_position(" What is  1 + 1?\n")
     True
     """
     text = _SPACES.sub(" ", unicodedata.normalize("NFC", problem)).strip()
@@ -98,11 +98,11 @@ def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
     try:
         with pq.ParquetFile(path) as file:
-            there = file.schema_arrow.names
+            columns = file.schema_arrow.names
             for name in ("problem", "answer"):
-                if name not in there:
-                    raise TrainError(_lacking(str(path), name, there))
-            table = file.read([name for name in ("problem", "answer", "solution") if name in there])
+                if name not in columns:
+                    raise TrainError(_missing_column(str(path), name, columns))
+            table = file.read([name for name in ("problem", "answer", "solution") if name in columns])
     except (pa.ArrowException, OSError) as error:
         raise TrainError(
             f"{path} is not a readable Parquet file ({str(error).splitlines()[0]}); copy it again"
@@ -111,16 +111,16 @@ def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{path}, row {number}", row
 
 
-def _lacking(where: str, name: str, there: list[str]) -> str:
+def _missing_column(where: str, name: str, columns: list[str]) -> str:
     return (
-        f"{where} has no {name!r}, only {', '.join(sorted(there)[:10]) or 'nothing'}; rename the column that holds it"
+        f"{where} has no {name!r}, only {', '.join(sorted(columns)[:10]) or 'nothing'}; rename the column that holds it"
     )
 
 
 def _problem(row: Mapping[str, Any], where: str) -> Problem:
     for name in ("problem", "answer"):
         if name not in row:
-            raise TrainError(_lacking(where, name, list(row)))
+            raise TrainError(_missing_column(where, name, list(row)))
     text, answer, solution = row["problem"], row["answer"], row.get("solution")
     if not isinstance(text, str) or not text.strip():
         raise TrainError(f"{where}: the problem is {_short(text)}, not text; repair or remove the row")
@@ -135,7 +135,7 @@ def _problem(row: Mapping[str, Any], where: str) -> Problem:
             )
     if solution is not None and not isinstance(solution, str):
         raise TrainError(f"{where}: the solution is {_short(solution)}, not text; repair the row, or drop the column")
-    return Problem(text.strip(), str(answer).strip(), (solution or "").strip(), place_of(text))
+    return Problem(text.strip(), str(answer).strip(), (solution or "").strip(), split_position(text))
 
 
 def _short(value: Any) -> str:
@@ -150,7 +150,7 @@ class Domains:
     Attributes
     ----------
     problems
-        By domain, each problem once, in the order of their places.
+        By domain, each problem once, in the order of their positions.
     downstream
         Those of the domains that are only evaluated.
     notes
@@ -178,17 +178,17 @@ def read_domains(data: Mapping[str, Path], downstream: Mapping[str, Path]) -> Do
     downstream set is never trained on, and one that two data sets share belongs to the first of them.
     """
     taken: set[float] = set()
-    found: dict[str, tuple[Problem, ...]] = {}
+    by_domain: dict[str, tuple[Problem, ...]] = {}
     notes: list[str] = []
     for name, path in [*downstream.items(), *data.items()]:
-        rows = sorted(read_problems(path), key=lambda row: (row.place, row.answer, row.solution, row.text))
-        once = {row.place: row for row in reversed(rows)}
-        answers = len({(row.place, row.answer) for row in rows}) - len(once)
-        own = tuple(row for place, row in sorted(once.items()) if name in downstream or place not in taken)
+        rows = sorted(read_problems(path), key=lambda row: (row.position, row.answer, row.solution, row.text))
+        once = {row.position: row for row in reversed(rows)}
+        answers = len({(row.position, row.answer) for row in rows}) - len(once)
+        own = tuple(row for position, row in sorted(once.items()) if name in downstream or position not in taken)
         notes += _notes(name, len(rows) - len(once), answers, len(once) - len(own))
         taken |= set(once)
-        found[name] = own
-    ordered = {name: found[name] for name in (*data, *downstream)}
+        by_domain[name] = own
+    ordered = {name: by_domain[name] for name in (*data, *downstream)}
     return Domains(ordered, tuple(downstream), tuple(notes))
 
 

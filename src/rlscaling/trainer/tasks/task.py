@@ -1,4 +1,4 @@
-"""What training asks of a task: prompts, and how right a completion is."""
+"""`Task`, `Prompt`, `Score`: what training needs of a task."""
 
 from __future__ import annotations
 

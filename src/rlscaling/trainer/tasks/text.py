@@ -1,4 +1,4 @@
-"""Problems from files, read by a pretrained model: prompts from a template, answers checked as mathematics.
+"""Problems from files, answered by a pretrained model: prompts from a template, answers verified as mathematics.
 
 The data sets of ``data`` are split into training and held-out prompts, each with a validation curve of its own; those
 of ``downstream`` are evaluated on the same compute axis and never trained on [ScaleRL, 5].
@@ -50,7 +50,7 @@ class TextTask:
         self.config = config
         self.vocab_size = read_architecture(config.model_path).vocab_size
         self.tokenizer = TextTokenizer(config.model_path, self.vocab_size)
-        self.checker = Verifier(config.check_timeout)
+        self.verifier = Verifier(config.check_timeout)
         self.stop_ids = self.tokenizer.stop_ids
         self.pad_id = self.stop_ids[0]
         self.think_end_id, self.phrase = self._ends()
@@ -76,7 +76,7 @@ class TextTask:
 
     @property
     def ceilings(self) -> dict[str, float]:
-        """Nobody knows the best pass rate on real problems."""
+        """Empty: the best possible pass rate on real problems is unknown."""
         return {}
 
     def _ends(self) -> tuple[int, Ids]:
@@ -111,15 +111,15 @@ class TextTask:
             if name in data.downstream:
                 self._heldout[name] = self._evaluated(name, [prompt for _, prompt in pairs])
                 continue
-            held_out = [prompt for problem, prompt in pairs if problem.place < config.held_out_share]
+            held_out = [prompt for problem, prompt in pairs if problem.position < config.held_out_share]
             if not held_out:
                 raise TrainError(
                     f"none of the {len(pairs):,} problems of {name} is held out at held_out_share="
                     f"{config.held_out_share:g}; raise it, so that the pass rate can be measured"
                 )
             self._heldout[name] = self._evaluated(name, held_out)
-            train += [pair for pair in pairs if pair[0].place >= config.held_out_share]
-        train.sort(key=lambda pair: pair[0].place)  # domains mixed; the order of the files does not matter
+            train += [pair for pair in pairs if pair[0].position >= config.held_out_share]
+        train.sort(key=lambda pair: pair[0].position)  # domains mixed; the order of the files does not matter
         wanted = config.n_train_prompts or len(train)
         for i, (problem, prompt) in enumerate(train[:wanted]):
             self._train.append(_numbered(prompt, i))
@@ -133,21 +133,21 @@ class TextTask:
         before, after = template.replace("{think}", config.think_start if config.thinks else "").split("{problem}")
         encoded = self.tokenizer.encode_prompts([f"{before}{problem.text}{after}" for problem in problems])
         plan = Prompt((), "", domain, 0, length=config.max_new_tokens, fixed=False, thinks=config.thinks)
-        found = [
+        pairs = [
             (problem, dataclasses.replace(plan, ids=ids, answer=problem.answer))
             for problem, ids in zip(problems, encoded, strict=True)
             if len(ids) <= config.prompt_tokens
         ]
-        if len(found) < len(problems):
+        if len(pairs) < len(problems):
             self._notes.append(
-                f"{domain}: {len(problems) - len(found):,} of {len(problems):,} problems are longer than prompt_tokens="
+                f"{domain}: {len(problems) - len(pairs):,} of {len(problems):,} problems are longer than prompt_tokens="
                 f"{config.prompt_tokens} with their template and were left out"
             )
-        if not found and not problems:
+        if not pairs and not problems:
             raise TrainError(f"no problem of {domain} is left: all of its problems stand in another data set as well")
-        if not found:
+        if not pairs:
             raise TrainError(f"no problem of {domain} is left: raise prompt_tokens={config.prompt_tokens}")
-        return found
+        return pairs
 
     def _evaluated(self, domain: str, prompts: list[Prompt]) -> list[Prompt]:
         wanted = self.config.eval_prompts
@@ -176,8 +176,8 @@ class TextTask:
         """Return prompts and completions to imitate; none without a warm-up."""
         config, solutions = self.config, self._solutions
         if not config.warmup_steps:
-            there = f"{len(solutions):,} problems have a solution: warmup_steps=N imitates them first"
-            self._notes.append(f"no supervised warm-up; {there if solutions else 'the data have no solutions'}")
+            available = f"{len(solutions):,} problems have a solution: warmup_steps=N imitates them first"
+            self._notes.append(f"no supervised warm-up; {available if solutions else 'the data have no solutions'}")
             return []
         if not solutions:
             raise TrainError(
@@ -185,15 +185,15 @@ class TextTask:
                 "or leave the warm-up out"
             )
         end = f"\n{config.think_end}" if config.thinks else ""
-        found = []
+        examples = []
         for i, solution in solutions:
             prompt = self._train[i]
             text = f"{solution}{end}\n\\boxed{{{prompt.answer}}}"
-            found.append((prompt.ids, (*self.tokenizer.encode(text), self.stop_ids[0])))
-        fitting = [pair for pair in found if len(pair[1]) <= config.max_new_tokens]
-        if len(fitting) < len(found):
+            examples.append((prompt.ids, (*self.tokenizer.encode(text), self.stop_ids[0])))
+        fitting = [pair for pair in examples if len(pair[1]) <= config.max_new_tokens]
+        if len(fitting) < len(examples):
             self._notes.append(
-                f"{len(found) - len(fitting):,} of {len(found):,} solutions are longer than max_new_tokens="
+                f"{len(examples) - len(fitting):,} of {len(examples):,} solutions are longer than max_new_tokens="
                 f"{config.max_new_tokens} and were left out of the warm-up"
             )
         if not fitting:
@@ -206,8 +206,8 @@ class TextTask:
 
     def heldout_prompts(self, n: int) -> list[Prompt]:
         """Return at most ``n`` held-out prompts of each domain, domain after domain."""
-        found = [prompt for domain in self.domains for prompt in self._heldout[domain][:n]]
-        return [_numbered(prompt, i) for i, prompt in enumerate(found)]
+        prompts = [prompt for domain in self.domains for prompt in self._heldout[domain][:n]]
+        return [_numbered(prompt, i) for i, prompt in enumerate(prompts)]
 
     # --- completions --------------------------------------------------------------------------------------------
 
@@ -227,10 +227,10 @@ class TextTask:
         answer = find_answer(text, self.config.think_end if prompt.thinks else "")
         if answer is None:
             return False
-        found = self.checker.check(prompt.answer, answer)
-        if found is None:
+        right = self.verifier.check(prompt.answer, answer)
+        if right is None:
             self.checks_failed += 1
-        return bool(found)
+        return bool(right)
 
     def state_dict(self) -> dict[str, Any]:
         """Return totals of the run so far: columns of every row, and part of a checkpoint."""

@@ -1,4 +1,4 @@
-"""The tokenizer of a model folder: text to token ids and back, and which tokens end a completion."""
+"""``tokenizer.json`` of a model folder: text to token ids and back, and which tokens end a completion."""
 
 from __future__ import annotations
 
@@ -59,24 +59,26 @@ class TextTokenizer:
         ids: list[Any] = []
         for name in ("config.json", "generation_config.json"):
             if (folder / name).is_file():
-                given = read_json(folder / name, "").get("eos_token_id")
-                ids += given if isinstance(given, list) else [given]
+                eos = read_json(folder / name, "").get("eos_token_id")
+                ids += eos if isinstance(eos, list) else [eos]
         if (folder / "tokenizer_config.json").is_file():
             named = read_json(folder / "tokenizer_config.json", "").get("eos_token")
             text = named.get("content") if isinstance(named, dict) else named
             ids.append(self._tokenizer.token_to_id(text) if isinstance(text, str) else None)
-        found = tuple(sorted({token for token in ids if type(token) is int}))
-        if not found:
+        stop_ids = tuple(sorted({token for token in ids if type(token) is int}))
+        if not stop_ids:
             raise TrainError(
                 f"{folder} does not say which token ends a text (eos_token_id in config.json or generation_config.json"
                 ", eos_token in tokenizer_config.json); without it no completion would end"
             )
-        if found[-1] >= vocab_size or found[0] < 0:
-            raise TrainError(f"{folder}: eos_token_id {found} lies outside the {vocab_size:,} tokens of the embedding")
-        return found
+        if stop_ids[-1] >= vocab_size or stop_ids[0] < 0:
+            raise TrainError(
+                f"{folder}: eos_token_id {stop_ids} lies outside the {vocab_size:,} tokens of the embedding"
+            )
+        return stop_ids
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text that goes on another one: nothing is put before or after."""
+        """Return the tokens of a text that continues another: nothing is put before or after."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def encode_prompts(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -87,10 +89,10 @@ class TextTokenizer:
         TrainError
             When it ends them as well: a completion could not go on.
         """
-        found = [tuple(encoded.ids) for encoded in self._tokenizer.encode_batch(list(texts))]
-        if found and found[0] and found[0][-1] in self.stop_ids:
+        ids = [tuple(encoded.ids) for encoded in self._tokenizer.encode_batch(list(texts))]
+        if ids and ids[0] and ids[0][-1] in self.stop_ids:
             raise TrainError("the tokenizer puts an end token after every text; remove that from its post_processor")
-        return found
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, special ones included."""

@@ -1,4 +1,4 @@
-"""Comparing answers as mathematics, in a process of its own that is killed and started again when it hangs."""
+"""Answers compared as mathematics, in a process of its own that is killed and started again when it hangs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMEMBERED = 65536
 
 
 class Verifier:
-    """Says whether an answer is right; what text alone decides needs no process.
+    """Decides whether an answer is right; what text alone decides needs no process.
 
     Parameters
     ----------
@@ -45,37 +45,37 @@ class Verifier:
         self.limit, self.worker = limit, worker
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
-        self._asked = functools.lru_cache(REMEMBERED)(self._ask)
+        self._compare_once = functools.lru_cache(REMEMBERED)(self._compare)
 
-    def check(self, gold: str, given: Answer) -> bool | None:
+    def check(self, gold: str, answer: Answer) -> bool | None:
         """Return whether an answer equals the known one; None when the comparison hung or crashed."""
         gold = bare(gold)
-        plain = plainly_equal(gold, given.text)
+        plain = plainly_equal(gold, answer.text)
         if plain is not None:
             return plain
-        boxed = f"\\boxed{{{given.text}}}"
-        return self._asked(gold, (boxed,) if given.boxed else (boxed, given.text))
+        boxed = f"\\boxed{{{answer.text}}}"
+        return self._compare_once(gold, (boxed,) if answer.boxed else (boxed, answer.text))
 
-    def _ask(self, gold: str, given: tuple[str, ...]) -> bool | None:
+    def _compare(self, gold: str, candidates: tuple[str, ...]) -> bool | None:
         process = self._running()
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps({"gold": gold, "given": given, "limit": self.limit}) + "\n")
+            process.stdin.write(json.dumps({"gold": gold, "candidates": candidates, "limit": self.limit}) + "\n")
             process.stdin.flush()
-            found = self._lines.get(timeout=self.limit + GRACE)
+            verdict = self._lines.get(timeout=self.limit + GRACE)
         except (BrokenPipeError, queue.Empty):
-            found = ""
-        if not found:
+            verdict = ""
+        if not verdict:
             self.close()
             return None
-        return bool(json.loads(found))
+        return bool(json.loads(verdict))
 
     def _running(self) -> subprocess.Popen[str]:
         """Return the process, started and ready."""
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
-        # -P: the folder of the file holds modules of ours that must not pass for others
+        # -P: the folder of the file holds modules that must not be taken for others of the same name
         command = [sys.executable, "-P", str(self.worker)]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -105,7 +105,7 @@ class Verifier:
             try:
                 process.stdin.close()
             except BrokenPipeError:
-                return  # what was not read any more is lost with the process
+                return  # what has not been read is lost with the process
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:

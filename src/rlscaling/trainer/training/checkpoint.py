@@ -1,4 +1,4 @@
-"""The folder of a run: its trace, its checkpoint, and how a killed run goes on.
+"""The folder of a run: its trace, its checkpoint, and how a killed run resumes.
 
 A checkpoint is taken between two updates and holds everything the next one depends on: weights, optimizer,
 completions in flight with their tokens, log-probabilities, versions and stale keys and values, finished ones that
@@ -20,6 +20,8 @@ from rlscaling.files import replace_file
 from rlscaling.traces.jsonl import read_jsonl
 from rlscaling.traces.writer import TraceWriter, rewind
 from rlscaling.trainer.errors import TrainError
+from rlscaling.trainer.model.hf_weights import check_target
+from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.settings.make import FREE, PATHS
 
 TRACE, CHECKPOINT = "trace.jsonl", "checkpoint.pt"
@@ -30,7 +32,7 @@ _COMMANDS = {ONE_PROCESS: "rlscaling train", RANKS: "torchrun -m rlscaling.train
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds a run.
+    """Check that a folder holds no run.
 
     Raises
     ------
@@ -43,6 +45,19 @@ def check_free(folder: Path) -> None:
             f"{folder} holds a run already and was left as it is; pass --resume (resume=True) to go on with it, or "
             "choose another folder"
         )
+
+
+def check_save(config: TrainConfig, folder: str | Path | None, out: str | Path | None = None) -> None:
+    """Check that the model has a published layout and can be saved to a folder, before any compute is spent."""
+    if folder is None:
+        return
+    if not config.model_path:
+        raise TrainError(
+            f"save_model={str(folder)!r} without model_path: only a pretrained model has a layout to save in"
+        )
+    if out is not None and Path(folder).resolve() == Path(out).resolve():
+        raise TrainError(f"save_model={str(folder)!r} is the folder of the run itself; choose another")
+    check_target(folder)
 
 
 def _check_folder(folder: Path) -> None:
@@ -62,7 +77,7 @@ class RunFolder:
     resume
         Go on with the run in the folder; a folder that holds none yet begins one.
     writer
-        Who writes checkpoints: one process or ranks. Neither can go on from the other's.
+        What writes the checkpoints: one process, or ranks. Neither can resume those of the other.
 
     Attributes
     ----------
@@ -94,7 +109,7 @@ class RunFolder:
         self._writer: TraceWriter | None = None
         if self.folder is None:
             return
-        self._refuse_other_run(header, resume)
+        self._check_same_run(header, resume)
         self.folder.mkdir(parents=True, exist_ok=True)
         if resume and self._holds_a_header():
             self._rewind(str(header["compute_column"]))
@@ -106,12 +121,16 @@ class RunFolder:
         """The rows of the trace, those of earlier processes included."""
         return self._rows if self.trace is None else read_jsonl(self.trace)[1]
 
+    def has_evaluation(self, step: int) -> bool:
+        """Whether the trace has an evaluation at a step."""
+        return any(row["kind"] == "eval" and row["step"] == step for row in self.rows)
+
     @property
     def trace(self) -> Path | None:
         """The trace file."""
         return self.folder / TRACE if self.folder is not None else None
 
-    def _refuse_other_run(self, header: Mapping[str, Any], resume: bool) -> None:
+    def _check_same_run(self, header: Mapping[str, Any], resume: bool) -> None:
         assert self.folder is not None
         trace, checkpoint = self.folder / TRACE, self.folder / CHECKPOINT
         if not resume:
@@ -123,11 +142,11 @@ class RunFolder:
             self._same_config(before.get("config_hash"), header, trace, before.get("config"))
         if checkpoint.exists():
             self.state = load_checkpoint(checkpoint)
-            found = self.state.get("writer", ONE_PROCESS)
-            if found != self.writer:
+            writer = self.state.get("writer", ONE_PROCESS)
+            if writer != self.writer:
                 raise TrainError(
-                    f"{checkpoint} was written by {found} and {self.writer} cannot go on from it; start it the way it "
-                    f"was started ({_COMMANDS[found]}), or choose another folder"
+                    f"{checkpoint} was written by {writer} and {self.writer} cannot go on from it; start it the way it "
+                    f"was started ({_COMMANDS[writer]}), or choose another folder"
                 )
             self._same_config(self.state["config_hash"], header, checkpoint)
             self._has_steps_left(header)
@@ -138,10 +157,10 @@ class RunFolder:
                 )
 
     @staticmethod
-    def _same_config(found: Any, header: Mapping[str, Any], path: Path, before: Any = None) -> None:
-        if found != header["config_hash"]:
+    def _same_config(config_hash: Any, header: Mapping[str, Any], path: Path, before: Any = None) -> None:
+        if config_hash != header["config_hash"]:
             raise TrainError(
-                f"{path} belongs to a run of other settings (config {found}, not {header['config_hash']})"
+                f"{path} belongs to a run of other settings (config {config_hash}, not {header['config_hash']})"
                 f"{_difference(before, header.get('config'))}; resume with the settings in the header of its trace, or "
                 "choose another folder"
             )
@@ -166,8 +185,8 @@ class RunFolder:
         rows = read_jsonl(trace)[1]
         if self.state is not None:
             last = self.saved_at = int(self.state["step"])
-            spent = max((row[compute_column] for row in rows if row["step"] <= last), default=0.0)
-            redone = max((row[compute_column] for row in rows), default=0.0) - spent
+            kept = max((row[compute_column] for row in rows if row["step"] <= last), default=0.0)
+            redone = max((row[compute_column] for row in rows), default=0.0) - kept
             self.lost = self.state["lost"] = float(self.state["lost"]) + redone
             if redone:  # once the rows have moved, only the checkpoint knows
                 self._store(self.state)
@@ -245,7 +264,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _difference(before: Any, now: Any) -> str:
-    """Return in a few words which settings are others; those that a resume may change are not looked at."""
+    """Return in a few words which settings differ; those that a resume may change are left out."""
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):
         return ""
     names = [name for name in (*before, *now) if name not in (*FREE, *PATHS) and before.get(name) != now.get(name)]

@@ -1,4 +1,4 @@
-"""The ranks that train together, as one update sees them; a process on its own is the simplest case."""
+"""How micro-batches are split and summed over ranks; a process on its own is the simplest case."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatchShare:
-    """What one rank does of a micro-batch."""
+    """The part of a micro-batch that one rank computes."""
 
     rows: Tensor  # (n,) completions, at least one
     weight: Tensor  # (n, T) of their tokens, all 0 where the row only stands in
-    stands_in: bool = False  # nothing is left for this rank: one row of weight 0, so that its passes match the others'
+    stands_in: bool = (
+        False  # no completion is left for this rank: one row of weight 0, so that its passes match the others'
+    )
 
 
 class DataParallel(Protocol):
-    """Splits micro-batches over ranks and adds up what they find.
+    """Splits micro-batches over ranks and adds up their sums.
 
     Every rank holds the whole batch, so advantages, filters and denominators are those of the batch whatever the
     split is.

@@ -1,8 +1,8 @@
-"""A training run from its first line to its last; read ``train`` first, then ``update``.
+"""`train`: a training run from its first step to its last; read it first, then ``update``.
 
-What a step does: sample completions of 64 prompts (``schedule.py`` decides with which weights), turn rewards into
-advantages, leave out what teaches nothing, take one gradient step, push the weights. What is not here: a critic, a
-reference model, a KL term. ScaleRL has none of them.
+A step samples the completions of a batch of prompts (``generation/schedule.py`` decides with which weights), turns
+rewards into advantages, leaves out what teaches nothing, takes one gradient step and pushes the weights. There is no
+critic, no reference model and no KL term: ScaleRL has none of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rlscaling.trainer.generation.evaluate import evaluate, evaluation_seed
+from rlscaling.trainer.model.hf_weights import save_model as save_pretrained
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.tasks.curriculum import PoolExhaustedError
-from rlscaling.trainer.training.checkpoint import RunFolder
-from rlscaling.trainer.training.learner import Row
-from rlscaling.trainer.training.run_state import RunState, check_device, check_save, cpu_threads
+from rlscaling.trainer.training.checkpoint import RunFolder, check_save
+from rlscaling.trainer.training.learner import Row, check_device, cpu_threads
+from rlscaling.trainer.training.run_state import RunState
 from rlscaling.trainer.training.update import update
-from rlscaling.trainer.training.warmup import supervised_warmup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,60 +98,61 @@ def train(
     """
     check_device(config)
     check_save(config, save_model, out)
-    run = RunState(config)
-    with cpu_threads(config.threads), RunFolder(out, run.header(), resume=resume) as folder:
-        run.folder, run.on_row = folder, on_row
+    state = RunState.new(config)
+    learner, cluster, curriculum = state.learner, state.cluster, state.curriculum
+    with cpu_threads(config.threads), RunFolder(out, state.header(), resume=resume) as folder:
+        learner.folder, learner.on_row = folder, on_row
         if folder.state is None:
-            with run.meter.time("warmup"):
-                supervised_warmup(run.model, run.task, config)
-            run.optimizer.adopt()
-            evaluate_and_log(run)
-            save_if_due(run)
+            with learner.meter.time("warmup"):
+                learner.warm_up()
+            evaluate_and_log(state)
+            save_if_due(state)
         else:
-            run.load_state_dict(folder.state)
-        run.meter.lost_hours = folder.lost
+            state.restore(folder.state)
+        learner.meter.lost_hours = folder.lost
 
         stopped = ""
-        while run.step < config.steps:
+        for step in range(learner.step + 1, config.steps + 1):
             try:
-                with run.meter.time("generate"):  # goes on to the moment at which this update's weights are pushed
-                    groups = run.cluster.next_batch(run.model)
+                with learner.meter.time("generate"):  # up to the moment at which this update's weights are pushed
+                    groups = cluster.next_batch(learner.model)
             except PoolExhaustedError as error:
                 stopped = str(error)  # the pool is too small for another update
                 break
-            with run.meter.time("train"):
-                row = update(run, groups)
-            run.cluster.pushed()  # completions in flight go on with the new weights
+            with learner.meter.time("train"):
+                metrics = update(learner, groups)
+            cluster.pushed()  # completions in flight go on with the new weights
             for group in groups:
-                run.curriculum.record(group.prompt.index, group.successes, len(group.rollouts))
-            log_step(run, row)
-            if run.step % config.eval_every == 0 or run.step == config.steps:
-                evaluate_and_log(run)
-            save_if_due(run)
-        if stopped and not any(row["kind"] == "eval" and row["step"] == run.step for row in folder.rows):
-            evaluate_and_log(run)
+                curriculum.record(group.prompt.index, group.successes, len(group.rollouts))
+            log_step(state, metrics)
+            if step % config.eval_every == 0 or step == config.steps:
+                evaluate_and_log(state)
+            save_if_due(state)
+        if stopped and not folder.has_evaluation(learner.step):
+            evaluate_and_log(state)
         if save_model is not None:
-            run.save_model(save_model)
-    return TrainResult(folder.trace, run.step, folder.rows, stopped, run.task.downstream, run.task.notes)
+            save_pretrained(learner.model, config.model_path, save_model)
+    return TrainResult(folder.trace, learner.step, folder.rows, stopped, learner.task.downstream, learner.task.notes)
 
 
-def save_if_due(run: RunState) -> None:
-    """Replace the checkpoint every ``checkpoint_every`` steps and at the end; the rows up to here are on the disk."""
-    every = run.config.checkpoint_every
-    if every and (run.step % every == 0 or run.step == run.config.steps):
-        run.save()
-
-
-def log_step(run: RunState, row: Row) -> None:
+def log_step(state: RunState, metrics: Row) -> None:
     """Write the row of an update."""
-    pool = {"epoch": run.curriculum.epoch, "pool_left": len(run.curriculum.pool())}
-    run.log("train", {**row, "idle_fraction": run.cluster.idle_fraction, **pool})
+    pool = {"epoch": state.curriculum.epoch, "pool_left": len(state.curriculum.pool())}
+    state.log("train", {**metrics, "idle_fraction": state.cluster.idle_fraction, **pool})
 
 
-def evaluate_and_log(run: RunState) -> None:
+def evaluate_and_log(state: RunState) -> None:
     """Write one row per domain: mean@n on the held-out prompts."""
-    with run.meter.time("evaluate"):
-        seed = evaluation_seed(run.config, run.step)
-        results = evaluate(run.model, run.task, run.heldout, run.config, seed=seed)
+    learner = state.learner
+    with learner.meter.time("evaluate"):
+        seed = evaluation_seed(learner.config, learner.step)
+        results = evaluate(learner.model, learner.task, state.heldout, learner.config, seed=seed)
     for result in results:
-        run.log("eval", dataclasses.asdict(result))
+        state.log("eval", dataclasses.asdict(result))
+
+
+def save_if_due(state: RunState) -> None:
+    """Replace the checkpoint every ``checkpoint_every`` steps and at the end; the rows up to here are on the disk."""
+    step, config = state.learner.step, state.learner.config
+    if config.checkpoint_every and (step % config.checkpoint_every == 0 or step == config.steps):
+        state.save()

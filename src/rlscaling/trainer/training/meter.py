@@ -1,4 +1,4 @@
-"""What a run has cost so far: seconds by role, tokens, floating-point operations."""
+"""Seconds by role, tokens and floating-point operations of a run so far."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FlopModel:
 
 @dataclasses.dataclass
 class Meter:
-    """Running totals of a run; ``lost`` is what a resume threw away."""
+    """Running totals of a run; ``lost_hours`` is what resumes threw away."""
 
     n_devices: int = 1
     seconds: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(ROLES, 0.0))

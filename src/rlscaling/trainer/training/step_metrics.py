@@ -1,4 +1,4 @@
-"""What one update looked like: sums over its micro-batches, and the columns made of them."""
+"""Metrics of one update: sums over its micro-batches, and the columns made of them."""
 
 from __future__ import annotations
 

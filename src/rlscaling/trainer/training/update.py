@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from rlscaling.trainer.settings.config import TrainConfig
 
 
-def update(run: Learner, groups: list[Group]) -> Row:
+def update(learner: Learner, groups: list[Group]) -> Row:
     """Take one gradient step on P groups of G completions; return its metrics.
 
     Ranks that train together all call it with the same groups and share its step 5.
     """
-    config = run.config
+    config = learner.config
     P, G = len(groups), config.generations
-    batch = collate(groups, run.task.pad_id).to(config.device)  # (N, T), N = P * G, prompt by prompt
+    batch = collate(groups, learner.task.pad_id).to(config.device)  # (N, T), N = P * G, prompt by prompt
 
     # 1. Reward: +1 or -1; with a length penalty, correct completions that ran long get less.
     reward = batch.reward
@@ -50,36 +50,36 @@ def update(run: Learner, groups: list[Group]) -> Row:
 
     # 5. The loss, micro-batch by micro-batch: the denominator is in the weights, so gradients just add up.
     rows = keep.flatten().nonzero()[:, 0]
-    stats = StepMetrics(run.step, batch.version[rows, 0])
+    stats = StepMetrics(learner.step, batch.version[rows, 0])
     for part in torch.split(rows, config.micro_batch or len(rows)) if len(rows) else ():
-        share = run.peers.share(part, weight)
+        share = learner.data_parallel.share(part, weight)
         micro = batch.select(share.rows)
-        result = policy_loss(run.model, micro, advantage[share.rows], share.weight, config)
-        loss, balance = result.loss, run.peers.load_balance(run.model, share)
+        result = policy_loss(learner.model, micro, advantage[share.rows], share.weight, config)
+        loss, balance = result.loss, learner.data_parallel.load_balance(learner.model, share)
         if balance is not None:  # mixture of experts: use them all
             loss = loss + config.load_balance * balance * len(part) / len(rows)
-        torch.autograd.backward(run.peers.scaled(loss))
-        run.optimizer.accumulate()
+        torch.autograd.backward(learner.data_parallel.scaled(loss))
+        learner.optimizer.accumulate()
         stats.add(micro, share.weight, result)
-    run.peers.add_up(stats)
+    learner.data_parallel.add_up(stats)
 
     # 6. AdamW. A batch in which nothing was kept changes no weight, and its step still counts.
-    grad_norm = run.optimizer.step() if len(rows) else 0.0
-    check_finite(run, stats.loss, grad_norm)
-    run.step += 1
-    run.meter.count_step(run.flops, batch, prompts=P, trained_rows=len(rows), trained_tokens=stats.n_tokens)
+    grad_norm = learner.optimizer.step() if len(rows) else 0.0
+    check_finite(learner, stats.loss, grad_norm)
+    learner.step += 1
+    learner.meter.count_step(learner.flops, batch, prompts=P, trained_rows=len(rows), trained_tokens=stats.n_tokens)
     return {**batch_columns(batch), "grad_norm": grad_norm, **stats.columns()}
 
 
-def check_finite(run: Learner, loss: float, grad_norm: float) -> None:
-    """Stop before a loss or gradient that is no number reaches the checkpoint."""
+def check_finite(learner: Learner, loss: float, grad_norm: float) -> None:
+    """Stop before a loss or gradient that is not finite reaches the checkpoint."""
     for name, value in (("loss", loss), ("gradient norm", grad_norm)):
         if not math.isfinite(value):
-            saved = run.folder.saved_at
+            saved = learner.folder.saved_at
             kept = f"the checkpoint of step {saved} is kept" if saved is not None else "there is no checkpoint"
             raise TrainError(
-                f"the {name} of step {run.step + 1} is {value}: the run stops before the weights are changed; {kept}; "
-                f"lower lr={run.config.lr:g} or grad_clip={run.config.grad_clip:g}"
+                f"the {name} of step {learner.step + 1} is {value}: the run stops before the weights are changed; "
+                f"{kept}; lower lr={learner.config.lr:g} or grad_clip={learner.config.grad_clip:g}"
             )
 
 

@@ -1,4 +1,4 @@
-"""A short supervised warm-up: reinforcement learning needs a model that is right now and then."""
+"""Supervised warm-up: reinforcement learning needs a model that is right now and then."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def results():
 
 with backends.using("emulate"):
     expected = results()
-backends._override = backends.Choice("cuda", "", Compiled(cuda.launch))
+backends._override = backends.BackendChoice("cuda", "", Compiled(cuda.launch))
 cuda.check_driver()
 for got, want in zip(results(), expected, strict=True):
     assert torch.equal(got, want)

@@ -14,9 +14,10 @@ from rlscaling import datasets
 from rlscaling.arrays import Array
 from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, FailedAnalysis, answer, record
 from rlscaling.batch.sources import RunSource
-from rlscaling.cli.inputs import UsageError
+from rlscaling.cli import options
+from rlscaling.cli.arguments import UsageError
+from rlscaling.cli.figures import write_figure
 from rlscaling.cli.output import NEW_RUN, Printer, print_json
-from rlscaling.cli.pictures import write_figure
 from rlscaling.printing.numbers import interval, number, plus_minus, rough
 from rlscaling.report.make import make_report
 from rlscaling.solver.intervals import half_width_68, percentile_interval
@@ -56,7 +57,23 @@ class EarlyCheck(NamedTuple):
     sentence: str
 
 
-def demo(args: argparse.Namespace) -> int:
+EXAMPLES = """\
+examples:
+  rlscaling demo
+  rlscaling demo --out my-demo --json
+"""
+DEFAULT_OUT = "rlscaling-demo"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("--out", metavar="DIR", default=DEFAULT_OUT, help=f"folder to write to (default: {DEFAULT_OUT})")
+    options.add_seed(parser)
+    options.add_json(parser, "print one JSON object instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
     """Run the demo, write its four files and return the exit code."""
     out = Path(args.out)
     if out.exists() and not out.is_dir():
@@ -212,7 +229,7 @@ def _tell(
     to.line(ABOUT)
     to.line()
     to.heading("1. Half of a run: what do 8,000 GPU-hours tell?")
-    to.answer(early, request)
+    to.analysis(early, request)
     to.line()
     to.line(check.sentence)
     to.line(
@@ -222,7 +239,7 @@ def _tell(
     to.line()
     to.heading("2. Two recipes, whole runs")
     for given in (first, second):
-        to.answer(given, request)
+        to.analysis(given, request)
         to.line()
     to.line("  " + NEW_RUN.format(request.seed_sd), "dim")
     to.line()

@@ -171,7 +171,7 @@ def fit_curve(
     if R0 is not None and form not in GROWTH:
         raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {', '.join(GROWTH)}")
     options = resolve_options({**shared, "R0": "free" if R0 is None else R0})
-    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    C, y = check_series(compute, pass_rate, bounded=options.bounded)
     if form != "exponential":
         C, y = C[C > 0], y[C > 0]
     data, _ = select(C, y, None, options, {})

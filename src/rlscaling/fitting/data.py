@@ -23,7 +23,7 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Observations, R0
     used = data.used
     C, y = data.compute[used], data.pass_rate[used]
     w = np.ones(len(C)) if data.weights is None else data.weights[used] / np.mean(data.weights[used])
-    bounded = math.isfinite(options.A_max)
+    bounded = options.bounded
     R0 = options.R0 if isinstance(options.R0, int | float) else None
     anchor = None
     default_se = R0_SE if bounded else R0_SE_OF_RANGE * _spread(data.pass_rate)

@@ -105,7 +105,7 @@ def fit_sigmoid(
     >>> round(fit.A, 6), round(fit.B, 6), round(fit.C_mid, 3), str(fit.verdict)
     (0.61, 1.92, 2542.0, 'identified')
     """
-    options: dict[str, Any] = {
+    options = {
         "compute_unit": compute_unit, "R0": R0, "R0_se": R0_se, "A": A, "B": B, "A_max": A_max, "B_bounds": B_bounds,
         "min_compute": min_compute, "max_compute": max_compute, "exclude": exclude, "method": method, "grid": grid,
     }  # fmt: skip
@@ -215,7 +215,7 @@ def _fit_series(
     columns: Mapping[str, Any] | None = None,
 ) -> SigmoidFit:
     options = resolve_options(given)
-    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    C, y = check_series(compute, pass_rate, bounded=options.bounded)
     check_size(C, y)
     data, more = select(C, y, weights, options, columns or {})
     problem, series, anchor = build(data, options)

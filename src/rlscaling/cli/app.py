@@ -1,0 +1,110 @@
+"""`COMMANDS`: name, help and module of every command; a module is imported when its command is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from rlscaling.cli.arguments import Parser
+from rlscaling.cli.exit_codes import EXIT_CODES
+from rlscaling.version import __version__
+
+ABOUT = """\
+Decide from the first few thousand GPU-hours of a reinforcement-learning run what it will reach at 100,000.
+
+The pass rate on held-out prompts is fitted by R = R0 + (A - R0) / (1 + (C_mid / C)^B) against compute C. Every answer
+opens with a verdict: whether the data can tell the ceiling A at all.
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is known of a command before its module is imported.
+
+    Attributes
+    ----------
+    help : str
+        A line for ``rlscaling --help``.
+    module : str
+        The module of `rlscaling.cli` that holds it.
+    add_arguments, run : str
+        Names of the two functions of the module: one adds the command's arguments to a parser, the other takes the
+        parsed arguments and returns the exit code.
+    operands : str
+        What the command takes before its options.
+    """
+
+    help: str
+    module: str
+    add_arguments: str = "add_arguments"
+    run: str = "run"
+    operands: str = "PATH [PATH ...] "
+
+
+COMMANDS = {
+    "fit": Command("fit runs: what is the ceiling, and do the data tell", "fit"),
+    "extrapolate": Command(
+        "forecast the pass rate at a budget", "fit", "add_extrapolate_arguments", "run_extrapolate"
+    ),
+    "compare": Command("say which recipe to bet on at a budget, and how sure that is", "compare"),
+    "loo": Command(
+        "compare variants of a recipe with it: leave one out", "compare", "add_leave_one_out_arguments",
+        "run_leave_one_out",
+    ),
+    "backtest": Command("see how forecasts of a run from its beginnings have held", "backtest"),
+    "plan": Command("say how much longer to run, and what it would buy", "plan"),
+    "watch": Command("watch a running log: the fit, and whether the run has left it", "watch"),
+    "report": Command("write one HTML file: verdicts, comparison, forecasts, backtests, plans, receipts", "report"),
+    "ingest": Command("read logs, say what was taken, assumed and left out, and keep the evaluations", "ingest"),
+    "doctor": Command("say what would go wrong with these logs, and the remedy", "doctor"),
+    "train": Command("train a small model with a recipe, and fit its trace", "train", operands="--out DIR "),
+    "recipes": Command("show what each recipe sets, with sources", "recipes", operands="[NAME ...] "),
+    "export-recipe": Command(
+        "print a recipe as the options of TRL or verl", "export", "add_recipe_arguments", "run_recipe", "NAME "
+    ),
+    "export-log": Command(
+        "write a trace of the trainer as a log of verl", "export", "add_log_arguments", "run_log", "TRACE "
+    ),
+    "kernels": Command("show which kernels the trainer uses here, and why", "kernels", operands=""),
+    "demo": Command("see it work on bundled simulated runs; needs no files", "demo", operands=""),
+}  # fmt: skip
+
+
+class CommandParser(Parser):
+    """The parser of one command, which imports the command's module when it is first used."""
+
+    def __init__(self, *, command: Command, **options: Any) -> None:
+        super().__init__(**options)
+        self._command: Command | None = command
+
+    def complete(self) -> CommandParser:
+        """Add the arguments of the command, once, and return the parser."""
+        command, self._command = self._command, None
+        if command is not None:
+            module = importlib.import_module(f"rlscaling.cli.{command.module}")
+            getattr(module, command.add_arguments)(self)
+            self.set_defaults(run=getattr(module, command.run))
+        return self
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments of the command, which are added here."""
+        return Parser.parse_known_args(self.complete(), args, namespace)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command; the parsed arguments have in ``run`` the function that runs them."""
+    parser = Parser(
+        prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"rlscaling {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
+    for name, command in COMMANDS.items():
+        commands.add_parser(
+            name, command=command, help=command.help, description=command.help[0].upper() + command.help[1:] + ".",
+            usage=f"rlscaling {name} {command.operands}[options]", allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+    return parser

@@ -121,7 +121,7 @@ def test_compute_in_flops_where_the_log_counts_them(tmp_path):
     for i, row in enumerate(rows):
         row["train/total_flos"] = 1e18 * i
     path = log_files.verl_file(tmp_path, rows)
-    trace = read_trace(path, compute="flops")
+    trace = read_trace(path, compute_from="flops")
     assert (trace.compute_unit, trace.compute.tolist()) == ("flops", [0, 1e19, 2e19])
     assert trace.metadata["receipt"]["columns"]["flops"] == "train/total_flos"
 
@@ -155,7 +155,7 @@ def test_trackio_with_the_rows_of_its_write_ahead_log(tmp_path):
         )
         live.commit()
         assert (tmp_path / "project.db-wal").stat().st_size > 0
-        assert read_trace(path, compute="steps").pass_rate.tolist() == [0.25, 0.26, 0.27, 0.9]
+        assert read_trace(path, compute_from="steps").pass_rate.tolist() == [0.25, 0.26, 0.27, 0.9]
     finally:
         live.close()
 

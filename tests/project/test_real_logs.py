@@ -58,7 +58,7 @@ def test_tensorboard(tmp_path):
     """
     write("tensorboard", tmp_path, body)
     check(read_trace(tmp_path / "tb"), rtol=1e-6)
-    many = read_trace(tmp_path / "tb", metric="many", scale="reward", compute="steps")
+    many = read_trace(tmp_path / "tb", metric="many", scale="reward", compute_from="steps")
     assert len(many) == 25_000
 
 

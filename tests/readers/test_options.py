@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 
 import numpy as np
@@ -32,17 +34,19 @@ def test_a_metric_that_counts_compute_is_taken_when_named(verl):
     assert (trace.compute_unit, trace.compute[-1]) == ("rollouts", 200)
     with pytest.raises(TraceError, match=r"exp.jsonl has no metric 'cost/dolars' \(compute_column= .*did you mean"):
         read_trace(verl, compute_column="cost/dolars")
-    with pytest.raises(TraceError, match="compute='steps' and compute_column='cost/dollars' contradict each other"):
-        read_trace(verl, compute_column="cost/dollars", compute="steps")
+    with pytest.raises(
+        TraceError, match="compute_from='steps' and compute_column='cost/dollars' contradict each other"
+    ):
+        read_trace(verl, compute_column="cost/dollars", compute_from="steps")
 
 
 def test_a_unit_asked_for_is_counted_or_refused(verl):
     assert read_trace(verl, compute_unit="steps").compute.tolist() == [0, 10, 20, 30, 40]
     for unit in ("rollouts", "device-hours"):
-        with pytest.raises(TraceError, match=f"exp.jsonl: {unit} cannot be counted from a log; choose compute="):
+        with pytest.raises(TraceError, match=f"exp.jsonl: {unit} cannot be counted from a log; choose compute_from="):
             read_trace(verl, compute_unit=unit)
-    with pytest.raises(TraceError, match="compute='steps' and compute_unit='tokens' contradict each other"):
-        read_trace(verl, compute="steps", compute_unit="tokens")
+    with pytest.raises(TraceError, match="compute_from='steps' and compute_unit='tokens' contradict each other"):
+        read_trace(verl, compute_from="steps", compute_unit="tokens")
 
 
 def test_a_domain_that_a_log_does_not_have_is_refused(tmp_path, verl):
@@ -53,7 +57,7 @@ def test_a_domain_that_a_log_does_not_have_is_refused(tmp_path, verl):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(TraceError, match="domain='math' was asked for, but metrics.jsonl tells no domains apart"):
-        read_trace(path, domain="math", compute="steps")
+        read_trace(path, domain="math", compute_from="steps")
 
 
 def test_a_domain_of_a_less_plain_name_or_of_the_rows(tmp_path):
@@ -72,10 +76,10 @@ def test_a_domain_of_a_less_plain_name_or_of_the_rows(tmp_path):
     history = [{"step": 4, f"eval_{name}_runtime": 1.0, "eval_rewards/acc/mean": 0.5 + i / 10} for i, name in
                enumerate("ab")]  # fmt: skip
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    trace = read_trace(tmp_path / "trainer_state.json", domain="b", compute="steps")
+    trace = read_trace(tmp_path / "trainer_state.json", domain="b", compute_from="steps")
     assert trace.pass_rate.tolist() == [0.6]
     with pytest.raises(TraceError, match="has no domain 'c'; it has a, b"):
-        read_trace(tmp_path / "trainer_state.json", domain="c", compute="steps")
+        read_trace(tmp_path / "trainer_state.json", domain="c", compute_from="steps")
 
 
 def test_a_run_column_of_a_log_is_refused(verl):
@@ -113,16 +117,16 @@ def table(tmp_path):
 def test_a_table_is_read_on_the_axis_asked_for(tmp_path, table):
     assert read_trace(table).compute.tolist() == [5, 10]
     for unit, expected in (("tokens", [100, 200]), ("steps", [1, 2]), ("gpu-hours", [5, 10])):
-        trace = read_trace(table, compute=unit)
+        trace = read_trace(table, compute_from=unit)
         assert (trace.compute_unit, trace.compute.tolist()) == (unit, expected)
     with pytest.raises(TraceError, match="table.csv: no column counts flops, by its name; choose with compute_column="):
-        read_trace(table, compute="flops")
+        read_trace(table, compute_from="flops")
     table.write_text(TABLE.replace("tokens", "tokens,prompt_tokens").replace("00,", "00,7,"))
     with pytest.raises(TraceError, match="the tokens could be 'tokens' or 'prompt_tokens'; choose with"):
-        read_trace(table, compute="tokens")
+        read_trace(table, compute_from="tokens")
     write_trace(Trace([0, 8], [0.3, 0.4], columns={"tokens_generated": [0, 500]}), tmp_path / "own.jsonl")
-    assert read_trace(tmp_path / "own.jsonl", compute="gpu-hours").compute.tolist() == [0, 8]
-    assert read_trace(tmp_path / "own.jsonl", compute="tokens").compute.tolist() == [0, 500]
+    assert read_trace(tmp_path / "own.jsonl", compute_from="gpu-hours").compute.tolist() == [0, 8]
+    assert read_trace(tmp_path / "own.jsonl", compute_from="tokens").compute.tolist() == [0, 500]
 
 
 def test_a_metric_names_the_column_of_a_table(table):
@@ -152,13 +156,13 @@ def test_a_compute_column_that_a_table_of_metrics_lacks_is_refused(tmp_path):
 
 
 def test_options_of_hours_without_effect_on_other_axes_are_said(verl):
-    trace = read_trace(verl, compute="steps", device_factor="A100:H100", eval_time="include")
+    trace = read_trace(verl, compute_from="steps", device_factor="A100:H100", eval_time="include")
     assert "device_factor= / --device-factor, eval_time= / --eval-time: no effect on compute in steps." in trace.notes
     assert not any("no effect" in note for note in read_trace(verl, device_factor=0.5).notes)
 
 
 def test_options_are_checked_before_files(file):
-    with pytest.raises(TraceError, match="scale='pct' is unknown; choose one of fraction, percent, pm1, reward, auto"):
+    with pytest.raises(TraceError, match="scale='pct' is unknown; choose one of auto, fraction, percent, pm1, reward"):
         read_trace(file(PLAIN), scale="pct")
     with pytest.raises(TraceError, match="compute_unit='hours' is unknown; choose one of gpu-hours"):
         read_trace(file(PLAIN), compute_unit="hours")
@@ -172,10 +176,42 @@ def test_options_are_checked_before_files(file):
         ({"n_gpus": 0}, "n_gpus=0 is not a positive"),
         ({"gap": -1}, "gap=-1 is not a positive"),
         ({"device_factor": float("nan")}, "device_factor=nan is not a positive"),
-        ({"compute": "days"}, "compute='days' is unknown; choose one of gpu-hours"),
+        ({"compute_from": "days"}, "compute_from='days' is unknown; choose one of gpu-hours"),
         ({"resume": "latest"}, "resume='latest' is unknown"),
     ],
 )
 def test_options_are_checked(option, message):
     with pytest.raises(TraceError, match=message):
         ReadOptions(**option)
+
+
+def test_read_trace_has_the_options_of_read_options_with_their_defaults():
+    """``stitch`` is for several files, ``receipt`` for the command; ``compute`` is the former name of compute_from."""
+    fields = {field.name: field.default for field in dataclasses.fields(ReadOptions)}
+    parameters = inspect.signature(read_trace).parameters.values()
+    signature = {parameter.name: parameter.default for parameter in parameters if parameter.kind.name == "KEYWORD_ONLY"}
+    assert signature.pop("compute") is None
+    assert signature == {name: fields[name] for name in fields if name not in ("stitch", "receipt")}
+
+
+def test_read_trace_and_read_traces_hand_every_option_on(monkeypatch, table):
+    """A field that is forgotten in the call would be without effect."""
+    values = {
+        "compute_column": "gpu_hours", "pass_rate_column": "acc", "scale": "percent", "run": "a", "run_column": "b",
+        "domain": "c", "drop_missing": True, "metric": "d", "compute_from": "steps", "n_gpus": 8, "eval_time": "include",
+        "eval_before_update": True, "gap": 60.0, "resume": "all", "missing_start": "estimate", "device_factor": 2.0,
+        "compute_unit": "tokens",
+    }  # fmt: skip
+    handed = []
+    monkeypatch.setattr("rlscaling.readers.read.parts_of", lambda file, options: handed.append(options) or {})
+    with pytest.raises(StopIteration):
+        read_trace(table, **values)
+    read_traces(table, **values)
+    assert handed == [ReadOptions(**values)] * 2
+    assert values.keys() == {field.name for field in dataclasses.fields(ReadOptions)} - {"stitch", "receipt"}
+
+
+def test_the_former_name_of_compute_from_is_taken(table):
+    assert read_trace(table, compute="tokens").compute_unit == "tokens"
+    assert read_traces(table, compute="steps")["table"].compute_unit == "steps"
+    assert dataclasses.replace(ReadOptions(compute="steps"), scale="percent").compute_from == "steps"

@@ -32,7 +32,7 @@ def test_every_logger_gives_the_same_run(tmp_path, kind):
     assert known["dropped"] == {"without this score": 54}
     assert trace.columns["n_samples"].tolist() == [16.0] * 7
     np.testing.assert_allclose(trace.columns["eval_gpu_hours"][-1], 6 * 600 * 256 / 3600, rtol=1e-6)
-    np.testing.assert_allclose(read_trace(path, compute="steps").compute, np.arange(0, 61, 10))
+    np.testing.assert_allclose(read_trace(path, compute_from="steps").compute, np.arange(0, 61, 10))
 
 
 @pytest.mark.parametrize("kind", list(log_files.WRITERS))

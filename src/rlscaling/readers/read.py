@@ -21,13 +21,13 @@ def read_trace(
     compute_column: str | None = None,
     pass_rate_column: str | None = None,
     compute_unit: str | None = None,
-    scale: str = "fraction",
+    scale: str = "auto",
     run: str | int | None = None,
     run_column: str | None = None,
     domain: str | None = None,
     drop_missing: bool = False,
     metric: str | None = None,
-    compute: str | None = None,
+    compute_from: str | None = None,
     n_gpus: float | None = None,
     device_factor: float | str | None = None,
     eval_time: str = "exclude",
@@ -35,6 +35,7 @@ def read_trace(
     gap: float | None = None,
     resume: str = "last",
     missing_start: str = "refuse",
+    compute: str | None = None,
 ) -> Trace:
     r"""Read one run's evaluations from a log.
 
@@ -53,9 +54,9 @@ def read_trace(
     compute_unit
         One of ``COMPUTE_UNITS``; by default what the file or the column's name says, else GPU-hours.
     scale
-        What the scores are: ``"fraction"``, ``"percent"``, ``"pm1"`` (from -1 to 1), ``"reward"`` (not
-        bounded), or ``"auto"``: fraction, but reward where values from 0 to 2 can be neither fraction nor
-        percent.
+        What the scores are: ``"fraction"``, ``"percent"``, ``"pm1"`` (from -1 to 1), ``"reward"`` (unbounded), or
+        ``"auto"``: fractions, but a reward where values between 0 and 2 can be neither fractions nor percentages;
+        ``Trace.notes`` then says so.
     run
         The run to take from a file that holds several.
     run_column
@@ -67,7 +68,7 @@ def read_trace(
         Leave rows without a pass rate or compute out, and say how many. The options below are for logs of trainers.
     metric
         Name, or glob, of the metric that is the pass rate; by default the one that is plainly meant.
-    compute
+    compute_from
         What to count compute in: ``"gpu-hours"`` (default), ``"wall-hours"``, ``"tokens"``, ``"flops"`` or ``"steps"``.
     n_gpus
         GPUs of the run, generators and trainers together; needed where the log does not hold it.
@@ -86,6 +87,8 @@ def read_trace(
         ``"all"`` (executed compute).
     missing_start
         ``"refuse"`` a log whose first steps are missing, or ``"estimate"`` what they cost.
+    compute
+        The former name of ``compute_from``, taken until version 1.0.
 
     Returns
     -------
@@ -109,8 +112,10 @@ def read_trace(
     ("Took column 'accuracy' as the pass rate; pass_rate_column= / --pass-rate-column chooses.",)
     """
     options = ReadOptions(
-        compute_column, pass_rate_column, compute_unit, scale, run, run_column, domain, drop_missing, metric, compute,
-        n_gpus, device_factor, eval_time, eval_before_update, gap, resume, missing_start,
+        compute_column=compute_column, pass_rate_column=pass_rate_column, compute_unit=compute_unit, scale=scale,
+        run=run, run_column=run_column, domain=domain, drop_missing=drop_missing, metric=metric,
+        compute_from=compute_from, n_gpus=n_gpus, device_factor=device_factor, eval_time=eval_time,
+        eval_before_update=eval_before_update, gap=gap, resume=resume, missing_start=missing_start, compute=compute,
     )  # fmt: skip
     file = find_one(path)
     parts = parts_of(file, options)

@@ -188,12 +188,12 @@ def _compute_column(table: Table, options: ReadOptions, origin: TableSource, not
     option = "compute_column= / --compute-column"
     if options.compute_column is not None:
         return _named(table, options.compute_column, option)
-    if options.compute is not None and not (origin.compute_column and options.compute == origin.compute_unit):
-        found = [name for name in table.columns if (PLAIN_COMPUTE.get(name) or unit_of(name)) == options.compute]
+    if options.compute_from is not None and not (origin.compute_column and options.compute_from == origin.compute_unit):
+        found = [name for name in table.columns if (PLAIN_COMPUTE.get(name) or unit_of(name)) == options.compute_from]
         found = [name for name in found if not re.search(NOT_COMPUTE, name.lower())]
         if len(found) != 1:
-            which = f"the {options.compute} could be {' or '.join(map(repr, found))}" if found else (
-                f"no column counts {options.compute}, by its name")  # fmt: skip
+            which = f"the {options.compute_from} could be {' or '.join(map(repr, found))}" if found else (
+                f"no column counts {options.compute_from}, by its name")  # fmt: skip
             raise TraceError(f"{table.source}: {which}; choose with {option}. {describe(table)}")
         return found[0]
     if origin.compute_column is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SCHEMA_VERSION = 1
-COMPUTE_UNITS = ("gpu-hours", "device-hours", "tokens", "flops", "rollouts", "steps", "wall-hours")
+COMPUTE_UNITS = ("gpu-hours", "device-hours", "wall-hours", "tokens", "flops", "rollouts", "steps")
 SCALES = ("fraction", "percent", "pm1", "reward")
 
 COLUMNS: Mapping[str, tuple[str, str]] = {

@@ -52,8 +52,8 @@ def test_a_given_gpu_count_that_the_log_contradicts_is_said(tmp_path):
 def test_units_and_devices(tmp_path):
     path = verl(tmp_path, log_files.verl_rows(steps=20, every=10))
     hours = read_trace(path).compute[-1]
-    assert read_trace(path, compute="wall-hours").compute[-1] == pytest.approx(hours / 256)
-    assert read_trace(path, compute="tokens").compute_unit == "tokens"
+    assert read_trace(path, compute_from="wall-hours").compute[-1] == pytest.approx(hours / 256)
+    assert read_trace(path, compute_from="tokens").compute_unit == "tokens"
     assert read_trace(path, device_factor=0.5).compute[-1] == pytest.approx(hours / 2)
     trace = read_trace(path, device_factor="A100:H100")
     assert trace.compute[-1] == pytest.approx(hours * 312 / 989.4)
@@ -66,7 +66,7 @@ def test_units_and_devices(tmp_path):
     with pytest.raises(TraceError, match=r"nor price:FROM:TO \(A100, H100, H200\)"):
         read_trace(path, device_factor="price:V100:H100")
     with pytest.raises(TraceError, match="no metric counts flops here"):
-        read_trace(path, compute="flops")
+        read_trace(path, compute_from="flops")
 
 
 def test_a_log_without_its_beginning_is_refused_or_estimated(tmp_path):

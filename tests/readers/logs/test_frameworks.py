@@ -73,8 +73,8 @@ def test_tinker_evaluates_before_the_update(tmp_path):
     path = lines(tmp_path, rows)
     assert read_trace(path, n_gpus=100).compute.tolist() == pytest.approx([0, 4, 8])
     assert read_trace(path, n_gpus=100, eval_before_update=False).compute.tolist() == pytest.approx([1, 5, 9])
-    assert read_trace(path, compute="tokens").compute.tolist() == [0, 40, 80]
-    with pytest.raises(TraceError, match="tinker logs do not hold the number of GPUs here.*or --compute tokens"):
+    assert read_trace(path, compute_from="tokens").compute.tolist() == [0, 40, 80]
+    with pytest.raises(TraceError, match="tinker logs do not hold the number of GPUs here.*or --compute-from tokens"):
         read_trace(path)
 
 

@@ -21,7 +21,7 @@ def test_rows_that_say_only_their_time_have_no_step(tmp_path):
     assert "step" not in trace.columns
     assert trace.columns["wall_time"].tolist() == [145, 325]
     with pytest.raises(TraceError, match="metrics.jsonl: no row says its step; count compute in another unit"):
-        read_trace(path, compute="steps")
+        read_trace(path, compute_from="steps")
 
 
 def test_a_mean_over_steps_needs_the_steps(tmp_path):

@@ -49,7 +49,7 @@ def test_a_log_of_evaluations_only(tmp_path, policy, steps, scores, compute):
     rows += [{"step": s, "val-core/m/acc/mean@4": s / 100 + 0.02} for s in (20, 30, 40)]
     path = tmp_path / "evals.jsonl"
     path.write_text("".join(json.dumps({"step": row.pop("step"), "data": row}) + "\n" for row in rows))
-    trace = read_trace(path, compute="steps", resume=policy)
+    trace = read_trace(path, compute_from="steps", resume=policy)
     assert trace.columns["step"].tolist() == steps
     assert trace.pass_rate.tolist() == pytest.approx(scores)
     assert trace.compute.tolist() == compute
@@ -61,7 +61,7 @@ def test_every_piece_counts_in_steps_and_tokens_too(tmp_path):
     rows = [{**row, "eval_rewards/acc/mean": row["step"] / 100} if row["step"] % 10 == 0 else row for row in rows]
     path = flat(tmp_path, [*rows[:30], *rows[20:]])
     for unit, each in (("steps", 1), ("tokens", 100)):
-        trace = read_trace(path, compute=unit, resume="all")
+        trace = read_trace(path, compute_from=unit, resume="all")
         assert trace.columns["step"].tolist() == [10, 20, 30, 30, 40]
         assert trace.compute.tolist() == [10 * each, 20 * each, 30 * each, 40 * each, 50 * each]
     hours = read_trace(path, resume="all", n_gpus=100)

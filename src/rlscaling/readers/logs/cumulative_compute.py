@@ -148,7 +148,7 @@ def gpu_count(log: Log, framework: Framework, steps: StepColumns, options: ReadO
     only = f" (its rates tell of {trainers:g} trainer GPUs; generators come on top)" if trainers else ""
     raise TraceError(
         f"{log.source}: {who} the number of GPUs here{only}; give it with n_gpus= / --n-gpus (generators and trainers "
-        f'together), or count compute otherwise with compute="steps" / --compute steps{_token_hint(log, framework)}'
+        f"together), or count compute otherwise: compute_from='steps' / --compute-from steps{_token_hint(log, framework)}"
     )
 
 
@@ -166,7 +166,7 @@ def _trainers(log: Log, framework: Framework) -> float | None:
 
 def _token_hint(log: Log, framework: Framework) -> str:
     there = find((*framework.tokens, *framework.tokens_so_far), log.keys)
-    return " or --compute tokens" if there else ""
+    return " or --compute-from tokens" if there else ""
 
 
 def _recovered(log: Log, framework: Framework, steps: StepColumns) -> FloatArray:

@@ -17,7 +17,7 @@ from rlscaling.readers.logs.frameworks import UNKNOWN, Framework, find, framewor
 from rlscaling.readers.logs.log import Log
 from rlscaling.readers.logs.metric_choice import candidates, choose_scores, listing
 from rlscaling.readers.logs.resumes import BoolArray, IntArray, executed, kept_rows, segments
-from rlscaling.readers.options import AXES, ReadOptions
+from rlscaling.readers.options import COMPUTE_SOURCES, ReadOptions
 from rlscaling.readers.receipt import Receipt, fingerprints
 from rlscaling.readers.table import nearest
 
@@ -114,25 +114,25 @@ class LogReading:
     def _unit(self) -> str:
         """Return the unit asked for; ``compute_unit``, which is for columns, may name it too."""
         options = self.options
-        asked = [unit for unit in dict.fromkeys((options.compute, options.compute_unit)) if unit is not None]
+        asked = [unit for unit in dict.fromkeys((options.compute_from, options.compute_unit)) if unit is not None]
         if len(asked) > 1:
             raise TraceError(
-                f"{self.log.source}: compute={asked[0]!r} and compute_unit={asked[1]!r} contradict each other; give "
+                f"{self.log.source}: compute_from={asked[0]!r} and compute_unit={asked[1]!r} contradict each other; give "
                 "one of them"
             )
         unit = asked[0] if asked else "gpu-hours"
-        if unit not in AXES:
+        if unit not in COMPUTE_SOURCES:
             raise TraceError(
-                f"{self.log.source}: {unit} cannot be counted from a log; choose compute= / --compute "
-                f"({', '.join(AXES)}), or name the metric that counts them with compute_column= / --compute-column"
+                f"{self.log.source}: {unit} cannot be counted from a log; choose compute_from= / --compute-from "
+                f"({', '.join(COMPUTE_SOURCES)}), or name the metric that counts them with compute_column= / --compute-column"
             )
         return unit
 
     def _named(self, key: str) -> ComputePerRow:
         """Return the compute so far as a metric of the log counts it."""
-        if self.options.compute is not None:
+        if self.options.compute_from is not None:
             raise TraceError(
-                f"{self.log.source}: compute={self.options.compute!r} and compute_column={key!r} contradict each "
+                f"{self.log.source}: compute_from={self.options.compute_from!r} and compute_column={key!r} contradict each "
                 "other; give one of them"
             )
         if key not in self.log.keys:
@@ -155,12 +155,12 @@ class LogReading:
     def _timed(self, unit: str) -> ComputePerRow:
         options, log, steps = self.options, self.log, self.steps
         if not steps.training.any():
-            other = "give the log of its training steps, or count compute in steps: --compute steps / compute='steps'"
+            other = "give the log of its training steps, or count compute in steps: compute_from='steps' / --compute-from steps"
             raise TraceError(f"{log.source}: no row says how long a training step took; {other}")
         if self.framework.window and not steps.by_clock and not steps.stepped:
             raise TraceError(
                 f"{log.source}: {self.framework.name}'s seconds are a mean over steps, but no row says its step; log "
-                "the step with them, or count compute otherwise with compute= / --compute"
+                "the step with them, or count compute otherwise with compute_from= / --compute-from"
             )
         per_hour = np.full(log.n_rows, 1.0)
         if unit == "gpu-hours":
@@ -182,8 +182,8 @@ class LogReading:
         key = running or find(names, self.log.keys)
         if key is None:
             raise TraceError(
-                f"{self.log.source}: no metric counts {unit} here; choose another axis with compute= / --compute "
-                f"({', '.join(AXES)})"
+                f"{self.log.source}: no metric counts {unit} here; choose another unit with compute_from= / --compute-from "
+                f"({', '.join(COMPUTE_SOURCES)})"
             )
         self.receipt.columns[unit] = key
         column = self.log.column(key)
@@ -232,7 +232,7 @@ class LogReading:
         if stride > 1:
             self.receipt.warn(
                 f"Training rows stand at every {stride:g} steps only; the time of the steps between is not in the log.",
-                "log the time of every step, or count compute='steps' / --compute steps",
+                "log the time of every step, or count compute_from='steps' / --compute-from steps",
             )
         elif missing > 0:
             share = missing / (missing + len(there))
@@ -261,7 +261,7 @@ class LogReading:
             raise TraceError(
                 f"{self.log.source} begins at step {first:g}: the {absent:g} steps before it are not in it, so its "
                 "compute so far is unknown (a restart may have erased them); give the earlier piece as well with "
-                "stitch=True / --stitch, count compute='steps' / --compute steps, or let the missing steps cost what "
+                "stitch=True / --stitch, count compute_from='steps' / --compute-from steps, or let the missing steps cost what "
                 "the others cost: missing_start='estimate' / --missing-start estimate"
             )
         per_step = float(np.median(self.compute.amount[training]))

@@ -16,7 +16,7 @@ import pytest
 
 import rlscaling
 from helpers.command_line import command, run_command
-from rlscaling.cli import parser
+from rlscaling.cli.app import CommandParser, build_parser
 
 
 def test_version_and_help(run: Any) -> None:
@@ -36,9 +36,9 @@ def test_every_option_has_help_with_its_default(name: str) -> None:
             assert "(default: " in action.help, action.option_strings
 
 
-def subparsers() -> dict[str, argparse.ArgumentParser]:
-    (group,) = [a for a in parser.build_parser()._actions if isinstance(a, argparse._SubParsersAction)]
-    return dict(group.choices)
+def subparsers() -> dict[str, CommandParser]:
+    (group,) = [a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    return {name: parser.complete() for name, parser in group.choices.items()}
 
 
 @pytest.mark.parametrize("name", ["fit", "extrapolate", "demo"])
@@ -81,7 +81,7 @@ def test_interrupt_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlscaling.cli.commands.find_runs", interrupt)
+    monkeypatch.setattr("rlscaling.cli.fit.find_runs", interrupt)
     said = run("fit", "scalerl.jsonl")
     assert (said.code, said.err) == (130, "rlscaling: error: interrupted\n")
 

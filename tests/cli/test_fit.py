@@ -213,7 +213,7 @@ def test_write_error_is_said_and_the_answer_too(run: Any, monkeypatch: pytest.Mo
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device", "fit.png")
 
-    monkeypatch.setattr("rlscaling.cli.commands.save_picture", full)
+    monkeypatch.setattr("rlscaling.cli.fit.save_figure", full)
     said = run("fit", "scalerl.jsonl", "--plot", "fit.png", "--json", "--resamples", 50)
     assert said.code == 3
     assert said.err == "rlscaling: error: fit.png: No space left on device\n"

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
         _make_printable()
-        code = int(args.run(args))
+        code = int(args.run_command(args))
         sys.stdout.flush()
     except SystemExit as stop:  # argparse has already said what and why
         return int(stop.code or 0)

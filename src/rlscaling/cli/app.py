@@ -85,7 +85,7 @@ class CommandParser(Parser):
         if command is not None:
             module = importlib.import_module(f"rlscaling.cli.{command.module}")
             getattr(module, command.add_arguments)(self)
-            self.set_defaults(run=getattr(module, command.run))
+            self.set_defaults(run_command=getattr(module, command.run))
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -94,7 +94,7 @@ class CommandParser(Parser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command; the parsed arguments have in ``run`` the function that runs them."""
+    """Return the parser of the whole command; the parsed arguments have in ``run_command`` the function that runs them."""
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,

@@ -82,9 +82,7 @@ def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup,
 def run(args: argparse.Namespace) -> int:
     """Run ``rlscaling compare`` and return the exit code."""
     request = comparison_request(args)
-    comparison, failures = _compare(
-        request, lambda recipes, shared: compare(recipes, at=request.budgets, **shared)
-    )
+    comparison, failures = _compare(request, lambda recipes, shared: compare(recipes, at=request.budgets, **shared))
     return _write(comparison, failures, request, plot_comparison, print_comparison)
 
 

@@ -68,7 +68,9 @@ DEFAULT_OUT = "rlscaling-demo"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
-    parser.add_argument("--out", metavar="DIR", default=DEFAULT_OUT, help=f"folder to write to (default: {DEFAULT_OUT})")
+    parser.add_argument(
+        "--out", metavar="DIR", default=DEFAULT_OUT, help=f"folder to write to (default: {DEFAULT_OUT})"
+    )
     options.add_seed(parser)
     options.add_json(parser, "print one JSON object instead of text")
 

@@ -6,6 +6,7 @@ columns that the curve needs, which it is told; `json.loads` parses every line a
 
     python benchmarks/ingest.py              # 240 MB and a tenth of it
     python benchmarks/ingest.py --files 1500 # 2.4 GB and a tenth of it
+    python benchmarks/ingest.py --without-msgspec --files 40  # what the package is worth; the limits are not kept then
 """
 
 from __future__ import annotations
@@ -119,7 +120,10 @@ def main() -> int:
     """Write, read, compare."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--files", type=int, default=150, help="logs to write (default: 150, 240 MB)")
+    parser.add_argument("--without-msgspec", action="store_true", help="read as where msgspec is missing")
     args = parser.parse_args()
+    if args.without_msgspec:
+        sys.modules["msgspec"] = None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = write_logs(folder, args.files)

@@ -198,8 +198,8 @@ def test_read_trace_and_read_traces_hand_every_option_on(monkeypatch, table):
     """A field that is forgotten in the call would be without effect."""
     values = {
         "compute_column": "gpu_hours", "pass_rate_column": "acc", "scale": "percent", "run": "a", "run_column": "b",
-        "domain": "c", "drop_missing": True, "metric": "d", "compute_from": "steps", "n_gpus": 8, "eval_time": "include",
-        "eval_before_update": True, "gap": 60.0, "resume": "all", "missing_start": "estimate", "device_factor": 2.0,
+        "domain": "c", "drop_missing": True, "metric": "d", "compute_from": "steps", "n_gpus": 8,
+        "eval_time": "include", "eval_before_update": True, "gap": 60.0, "resume": "all", "missing_start": "estimate", "device_factor": 2.0,
         "compute_unit": "tokens",
     }  # fmt: skip
     handed = []

@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from helpers.command_line import run_command
+from rlscaling import fit_trace
 from rlscaling.errors import TraceError
 from rlscaling.readers.read import read_trace
 
@@ -69,3 +71,45 @@ def test_every_real_curve_reads_or_is_refused_in_a_sentence():
             assert trace.compute.tolist() == frame["compute"].tolist()
             assert trace.pass_rate.tolist() == frame["pass_rate"].tolist()
     assert all("row" in message for message in refused.values()), json.dumps(refused, indent=1)
+
+
+CURVE = [round(0.3 + 0.35 / (1 + (2500 / max(C, 1e-9)) ** 1.5), 4) for C in range(0, 20_000, 500)]
+
+
+def scores(file, transform):
+    rows = [f"{500 * i},{transform(y)}" for i, y in enumerate(CURVE)]
+    return file("\n".join(["compute,pass_rate", *rows]), "run.csv")
+
+
+@pytest.mark.parametrize("factor", [1, 2], ids=["fractions", "rewards up to 1.3"])
+def test_python_and_the_command_read_the_same(file, capsys, factor):
+    path = scores(file, lambda y: round(factor * y, 4))
+    trace = read_trace(path)
+    code, out, _ = run_command(capsys, "fit", path, "--json", "--resamples", 20)
+    run = json.loads(out)
+    assert code == 0
+    assert run["A"] == fit_trace(trace).params.A
+    assert set(trace.notes) <= set(run["notes"])
+    assert (trace.scale == "reward") == any("read as an unbounded reward" in note for note in trace.notes)
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        (
+            lambda y: 100 * y,
+            'looks like percent; divide by 100, or read the file with scale="percent" (--scale percent)',
+        ),
+        (lambda y: 2 * y - 1, 'read the file with scale="pm1" (--scale pm1)'),
+        (lambda y: y - 5, 'read the file with scale="reward" (--scale reward)'),
+    ],
+    ids=["percent", "pm1", "negative rewards"],
+)
+def test_python_and_the_command_refuse_the_same(file, capsys, transform, message):
+    path = scores(file, transform)
+    with pytest.raises(TraceError) as refusal:
+        read_trace(path)
+    assert message in str(refusal.value)
+    code, _, err = run_command(capsys, "fit", path)
+    assert code == 3
+    assert str(refusal.value) in err

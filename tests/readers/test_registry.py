@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from helpers import log_files
 from helpers.log_files import SCORE, receipt
-from rlscaling import read_trace
+from rlscaling import read_trace, read_traces
 from rlscaling.errors import TraceError
+from rlscaling.readers import registry
+from rlscaling.readers.logs.log import LogBuilder
 
 
 @pytest.mark.parametrize("kind", list(log_files.WRITERS))
@@ -69,3 +72,35 @@ def test_a_database_that_is_no_log_is_refused(tmp_path):
         connection.execute("CREATE TABLE metrics (a)")
     with pytest.raises(TraceError, match="other.db is a SQLite database, but damaged, or not one of MLflow or trackio"):
         read_trace(path)
+
+
+def test_one_entry_adds_a_format(tmp_path, monkeypatch):
+    """Its files are read by name, by glob and from a folder; a folder of its own is searched no further down."""
+
+    def logs(path, data, options):
+        builder = LogBuilder(path.name, "pairs")
+        for step, score in enumerate(data.decode().split()):
+            builder.add({"step": step, "accuracy": float(score)})
+        return [builder.log(files=(path,))]
+
+    entry = registry.Reader(
+        "pairs", lambda path, data: path.suffix == ".pairs", logs=logs,
+        in_folder=lambda folder, names: [folder / name for name in names if name.endswith(".pairs")],
+        owns_folder=lambda folder: (folder / "a.pairs").exists(),
+    )  # fmt: skip
+    (tmp_path / "inner").mkdir()
+    for path in (tmp_path / "a.pairs", tmp_path / "inner" / "b.pairs"):
+        path.write_text("0.2 0.3")
+    monkeypatch.setattr(registry, "READERS", [entry, *registry.READERS])
+    for paths in (tmp_path / "a.pairs", str(tmp_path / "*.pairs"), str(tmp_path / "**"), tmp_path):
+        (trace,) = read_traces(paths, compute_from="steps").values()
+        assert trace.pass_rate.tolist() == [0.2, 0.3]
+    (tmp_path / "a.pairs").unlink()
+    assert read_trace(tmp_path, compute_from="steps").pass_rate.tolist() == [0.2, 0.3]
+
+
+def test_every_format_is_one_module_of_the_registry():
+    folder = Path(registry.__file__).parent / "formats"
+    of_console = {"console_nemo"}
+    modules = {path.stem for path in folder.glob("[!_]*.py")} - of_console
+    assert modules == {reader.matches.__module__.rpartition(".")[2] for reader in registry.READERS} - {"registry"}

@@ -76,24 +76,75 @@ def test_write_trace_never_overwrites_unasked(tmp_path):
         write_trace(trace(), tmp_path / "r.xlsx")
 
 
-def test_write_traces_round_trip(tmp_path):
+def two_runs() -> dict[str, Trace]:
     a = Trace([0, 1], [0.3, 0.4], columns={"step": [0, 5], "note": ["x", None]}, metadata={"seed": 3}, notes=("n",))
     b = Trace([10, 20], [-3.0, 4.0], compute_unit="tokens", columns={"lists": [[1], [2]]}, metadata={"scale": "reward"})
-    path = tmp_path / "runs.parquet"
-    write_traces({"a": a, "b": b}, path)
-    found = read_traces(path)
-    for name, written in (("a", a), ("b", b)):
-        back = found[f"runs:{name}"]
+    return {"a": a, "b": b}
+
+
+@pytest.mark.parametrize(("path", "name"), [("runs.parquet", "runs:{}"), ("runs", "{}")])
+def test_write_traces_round_trip(tmp_path, path, name):
+    write_traces(two_runs(), tmp_path / path)
+    traces = read_traces(tmp_path / path)
+    assert len(traces) == 2
+    for run, written in two_runs().items():
+        back = traces[name.format(run)]
         assert back.compute.tolist() == written.compute.tolist()
         assert back.pass_rate.tolist() == written.pass_rate.tolist()
         assert back.compute_unit == written.compute_unit
         assert {k: v.tolist() for k, v in back.columns.items()} == {k: v.tolist() for k, v in written.columns.items()}
         assert back.metadata == written.metadata
         assert back.notes == written.notes
-    assert read_trace(path, run="b").scale == "reward"
+
+
+def test_a_run_of_a_parquet_file_is_chosen_by_name(tmp_path):
+    write_traces(two_runs(), tmp_path / "runs.parquet")
+    assert read_trace(tmp_path / "runs.parquet", run="b").scale == "reward"
     with pytest.raises(TraceError, match="has no run 'c'; it has a, b"):
-        read_trace(path, run="c")
-    with pytest.raises(TraceError, match="is there already"):
-        write_traces({"a": a}, path)
-    with pytest.raises(TraceError, match="end the name 'x.csv' in .parquet"):
-        write_traces({"a": a}, tmp_path / "x.csv")
+        read_trace(tmp_path / "runs.parquet", run="c")
+
+
+@pytest.mark.parametrize("path", ["runs.parquet", "runs"])
+def test_write_traces_never_overwrites_unasked(tmp_path, path):
+    write_traces(two_runs(), tmp_path / path)
+    (tmp_path / "runs").mkdir(exist_ok=True)
+    (tmp_path / "runs" / "notes.txt").write_text("kept")
+    with pytest.raises(TraceError, match=r"is there already and was left as it is; .*overwrite=True"):
+        write_traces(two_runs(), tmp_path / path)
+    write_traces({"a": two_runs()["b"], "c": two_runs()["a"]}, tmp_path / path, overwrite=True)
+    runs = {key.removeprefix("runs:"): trace for key, trace in read_traces(tmp_path / path).items()}
+    assert runs["a"].compute_unit == "tokens"
+    assert list(runs) == (["a", "c"] if path.endswith("parquet") else ["a", "b", "c"])
+    assert (tmp_path / "runs" / "notes.txt").read_text() == "kept"
+
+
+def test_a_folder_of_runs_holds_what_write_trace_writes(tmp_path):
+    write_traces(two_runs(), tmp_path / "runs")
+    write_trace(two_runs()["a"], tmp_path / "a.jsonl")
+    assert (tmp_path / "runs" / "a.jsonl").read_bytes() == (tmp_path / "a.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [(["exp/trace", "runs:b 2"], ["exp_trace.jsonl", "runs_b 2.jsonl"]), (["..", "é"], ["run.jsonl", "é.jsonl"])],
+)
+def test_names_of_runs_become_names_of_files(tmp_path, names, files):
+    write_traces(dict.fromkeys(names, two_runs()["a"]), tmp_path / "runs")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(files)
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "message"),
+    [
+        (["a"], "x.csv", "cannot write several runs to 'x.csv': end the name in .parquet, or give a folder"),
+        ([], "runs", "there are no runs to write; give at least one"),
+        (["a/b", "a:b"], "runs", "the runs 'a/b' and 'a:b' would both be written to a_b.jsonl; rename one of them"),
+        (["A", "a"], "runs", "the runs 'A' and 'a' would both be written to a.jsonl"),
+        (["a", "trace"], "runs", "none may be named 'trace'; rename it"),
+        (["a"], "nowhere/runs", "cannot create the folder .*nowhere/runs: No such file or directory; choose another"),
+    ],
+)
+def test_runs_that_cannot_be_written(tmp_path, names, path, message):
+    with pytest.raises(TraceError, match=message):
+        write_traces(dict.fromkeys(names, two_runs()["a"]), tmp_path / path)
+    assert not list(tmp_path.iterdir())

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from rlscaling.errors import TraceError
-from rlscaling.readers.formats import mlflow, tensorboard, trackio, trainer_state, verl, wandb_cloud
-from rlscaling.readers.formats.wandb_offline import SUFFIX as WANDB_SUFFIX
+from rlscaling.readers.formats import wandb_cloud
+from rlscaling.readers.registry import logs_here
 from rlscaling.readers.table import nearest
 
 _SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".txt", ".log")
@@ -118,59 +118,27 @@ def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
 
 MAX_DEPTH = 6
 MAX_ENTRIES = 100_000
-HEAD = 4096
-NAMED = ("metrics.jsonl", "trace.jsonl")
-LINES = (verl, wandb_cloud)
 
 
 def logs_in(folder: Path) -> list[Path]:
-    """Return the logs in a folder: our trace, or what a logger that we know left there, also further down.
+    """Return the logs in a folder: its ``trace.jsonl``, or else whatever a reader recognises there or further down.
 
     Links to folders are not followed.
     """
     if (folder / "trace.jsonl").is_file():
         return [folder / "trace.jsonl"]
-    found: list[Path] = []
-    seen = 0
-    for at, inner, names in os.walk(folder, followlinks=False):
-        here = Path(at)
-        seen += len(names) + len(inner)
-        found += _logs_here(here, names)
-        if seen > MAX_ENTRIES:
+    logs: list[Path] = []
+    n_entries = 0
+    for path, folders, names in os.walk(folder, followlinks=False):
+        here = Path(path)
+        n_entries += len(names) + len(folders)
+        logs_of_folder, owned = logs_here(here, names)
+        logs += logs_of_folder
+        if n_entries > MAX_ENTRIES:
             break
-        stop = len(here.relative_to(folder).parts) >= MAX_DEPTH or mlflow.is_store(here)
-        state = trainer_state.newest(here)
-        inner[:] = [] if stop or state is not None else sorted(name for name in inner if not name.startswith("."))
-    return found
-
-
-def _logs_here(here: Path, names: list[str]) -> list[Path]:
-    """Return the logs directly in a folder."""
-    found: list[Path] = []
-    if mlflow.is_store(here):
-        return [here]
-    state = trainer_state.newest(here)
-    if state is not None:
-        found.append(state)
-    if any(tensorboard.is_event_file(name) for name in names):
-        found.append(here)
-    for name in sorted(names):
-        path = here / name
-        suffix = path.suffix
-        # of databases only those of a logger: others lie beside logs, too
-        database = suffix == ".db" and any(store.matches(path, _head(path)) for store in (mlflow, trackio))
-        lines = name in NAMED or (suffix == ".jsonl" and any(kind.matches(path, _head(path)) for kind in LINES))
-        if suffix == WANDB_SUFFIX or database or lines:
-            found.append(path)
-    return found
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(HEAD)
-    except OSError:
-        return b""
+        stop = owned or len(here.relative_to(folder).parts) >= MAX_DEPTH
+        folders[:] = [] if stop else sorted(name for name in folders if not name.startswith("."))
+    return logs
 
 
 def is_remote(item: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,41 +22,88 @@ from rlscaling.traces.trace import Trace
 
 
 def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write several runs to one Parquet file, each with its own header and receipt.
+    """Write several runs: to one Parquet file, or to a folder with a JSON-lines file for each.
+
+    Both keep everything, headers, notes and receipts included, and ``read_traces`` reads both.
 
     Parameters
     ----------
     traces
         By name, as ``read_traces`` returns them.
     path
-        The file, its name ending in ``.parquet``.
+        A file, its name ending in ``.parquet``, or a folder, its name without an ending. In a folder every file bears
+        the name of its run; a character that file names should not have, such as ``/`` or ``:``, becomes ``_``.
     overwrite
-        Replace a file that is there.
+        Replace a file that is there; in a folder that is there, replace the files of these runs and leave all others.
 
     Raises
     ------
     TraceError
-        When the file is there already, its name has another ending, or there is nothing to write.
+        When the file or folder is there already, its name has another ending, two runs would go into one file, or there
+        is nothing to write.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> from rlscaling import Trace, read_traces
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "runs.parquet"
-    >>> write_traces({"a": Trace([0, 1], [0.3, 0.4]), "b": Trace([0, 2], [0.3, 0.5])}, path)
-    >>> read_traces(path)["runs:b"].compute
+    >>> traces = {"a": Trace([0, 1], [0.3, 0.4]), "b": Trace([0, 2], [0.3, 0.5])}
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> write_traces(traces, folder / "runs.parquet")
+    >>> read_traces(folder / "runs.parquet")["runs:b"].compute
+    array([0., 2.])
+    >>> write_traces(traces, folder / "runs")
+    >>> read_traces(folder / "runs")["b"].compute
     array([0., 2.])
     """
+    path = Path(path)
+    if not traces:
+        raise TraceError("there are no runs to write; give at least one")
+    if path.suffix not in ("", ".parquet"):
+        raise TraceError(
+            f"cannot write several runs to {path.name!r}: end the name in .parquet, or give a folder (a name without an "
+            "ending) for one .jsonl file per run"
+        )
+    files = {} if path.suffix else _file_names(traces)
+    _check_not_there(path, overwrite)
+    if path.suffix:
+        replace_file(path, _parquet_of_runs(traces))
+        return
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"cannot create the folder {path}: {error.strerror}; choose another place") from None
+    for name, file in files.items():
+        replace_unless_written(path / file, _jsonl_bytes(traces[name]))
+
+
+def _check_not_there(path: Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
+
+
+def _file_names(traces: Mapping[str, Trace]) -> dict[str, str]:
+    """Return the file of each run in a folder; no two may differ by nothing but letter case."""
+    files: dict[str, str] = {}
+    runs: dict[str, str] = {}
+    for name in traces:
+        stem = re.sub(r"[^\w .()+=@-]+", "_", name).strip(" .") or "run"
+        other = runs.setdefault(stem.lower(), name)
+        if other != name:
+            raise TraceError(
+                f"the runs {other!r} and {name!r} would both be written to {stem}.jsonl; rename one of them"
+            )
+        files[name] = f"{stem}.jsonl"
+    # a folder with a trace.jsonl is read as that one run
+    if len(files) > 1 and "trace" in runs:
+        raise TraceError(f"several runs go into the folder, so none may be named {runs['trace']!r}; rename it")
+    return files
+
+
+def _parquet_of_runs(traces: Mapping[str, Trace]) -> bytes:
+    """Return the Parquet file of several runs: a column that names the run of each row, and the headers of all runs."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = Path(path)
-    if path.suffix != ".parquet":
-        raise TraceError(f"several runs go into a Parquet file only; end the name {path.name!r} in .parquet")
-    if not traces:
-        raise TraceError("there are no runs to write; give at least one")
-    if path.exists() and not overwrite:
-        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
     names = list(dict.fromkeys(name for trace in traces.values() for name in trace.columns if name != "run"))
     columns: dict[str, list[Any]] = {name: [] for name in ("run", "compute", "pass_rate", *names)}
     for label, trace in traces.items():
@@ -63,17 +112,17 @@ def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, o
         columns["pass_rate"] += trace.pass_rate.tolist()
         for name in names:
             columns[name] += trace.columns[name].tolist() if name in trace.columns else [None] * len(trace)
-    encoded = [name for name in names if any(not isinstance(cell, float | str | None) for cell in columns[name])]
-    encoded += [name for name in names if len({type(c) for c in columns[name]} - {type(None)}) > 1]
-    for name in set(encoded):
+    encoded = {name for name in names if any(not isinstance(cell, float | str | None) for cell in columns[name])}
+    encoded |= {name for name in names if len({type(cell) for cell in columns[name]} - {type(None)}) > 1}
+    for name in encoded:
         columns[name] = [json.dumps(plain(cell)) for cell in columns[name]]
     header = {
-        "kind": "header", "schema_version": SCHEMA_VERSION, "json_columns": sorted(set(encoded)),
+        "kind": "header", "schema_version": SCHEMA_VERSION, "json_columns": sorted(encoded),
         "runs": {label: _run_header(trace) for label, trace in traces.items()},
     }  # fmt: skip
     buffer = io.BytesIO()
     pq.write_table(pa.table(columns).replace_schema_metadata({b"rlscaling": json_line(header).strip()}), buffer)
-    replace_file(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _run_header(trace: Trace) -> dict[str, Any]:
@@ -115,8 +164,7 @@ def write_trace(trace: Trace, path: str | Path, *, overwrite: bool = False) -> N
     formats = {".jsonl": _jsonl_bytes, ".parquet": _parquet_bytes, ".csv": _csv_bytes}
     if path.suffix not in formats:
         raise TraceError(f"cannot write a trace to {path.name!r}: end the name in .jsonl, .parquet or .csv")
-    if path.exists() and not overwrite:
-        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
+    _check_not_there(path, overwrite)
     replace_unless_written(path, formats[path.suffix](trace))
 
 
@@ -159,8 +207,6 @@ def _jsonl_bytes(trace: Trace) -> bytes:
 
 
 def _parquet_bytes(trace: Trace) -> bytes:
-    import io
-
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -178,9 +224,6 @@ def _parquet_bytes(trace: Trace) -> bytes:
 
 
 def _csv_bytes(trace: Trace) -> bytes:
-    import csv
-    import io
-
     columns = {key: _stored(key, values) for key, values in _columns(trace).items()}
     # a CSV has no header line to name the unit, so the column's name does
     names = [f"compute_{trace.compute_unit.replace('-', '_')}" if key == "compute" else key for key in columns]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -26,3 +28,15 @@ def test_a_byte_order_mark_before_a_verl_log(tmp_path):
     plain = read_trace(path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     np.testing.assert_array_equal(read_trace(path).compute, plain.compute)
+
+
+@pytest.mark.parametrize("metric", [None, "val-core/*"])
+def test_a_log_reads_the_same_without_msgspec(tmp_path, monkeypatch, metric):
+    path = verl(tmp_path, log_files.verl_rows(40, 10))
+    fast = read_trace(path, metric=metric)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    slow = read_trace(path, metric=metric)
+    assert slow.compute.tolist() == fast.compute.tolist()
+    assert slow.pass_rate.tolist() == fast.pass_rate.tolist()
+    assert slow.columns.keys() == fast.columns.keys()
+    assert (slow.metadata, slow.notes) == (fast.metadata, fast.notes)

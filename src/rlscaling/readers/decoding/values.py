@@ -1,10 +1,30 @@
-"""Files of one JSON object a line, whose last line a kill may have cut short."""
+"""JSON lines, and numbers as loggers write them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+HEAD = 4096
+"""Bytes by which the format of a file in a folder is recognised."""
+
+
+def files_that_match(
+    folder: Path, names: Sequence[str], suffix: str, matches: Callable[[Path, bytes], bool]
+) -> list[Path]:
+    """Return those files of a folder that have this ending and whose first bytes match."""
+    paths = [folder / name for name in names if name.endswith(suffix)]
+    return [path for path in paths if matches(path, _head(path))]
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(HEAD)
+    except OSError:
+        return b""
 
 
 def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:

@@ -1,16 +1,40 @@
-"""From the bytes of a CSV or JSON file to a table, with errors that name the row."""
+"""CSV and JSON tables, with errors that name the row."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
-from rlscaling.readers.table import Table, is_blank
+from rlscaling.readers.logs.from_tables import read_table
+from rlscaling.readers.logs.log import Log
+from rlscaling.readers.options import ReadOptions
+from rlscaling.readers.table import Parts, Table, is_blank
 
 _DELIMITERS = ",\t;|"
+
+
+def is_json(path: Path, data: bytes) -> bool:
+    """Return whether the content is one JSON value, by the file's ending or its first character."""
+    return path.suffix == ".json" or data[:4096].lstrip(b"\xef\xbb\xbf \r\n\t")[:1] in (b"{", b"[")
+
+
+def read_json(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a JSON file."""
+    return read_table(table_of_json(decode(data, path.name), path.name), options, None, path, "json")
+
+
+def is_csv(path: Path, data: bytes) -> bool:
+    """Return True: what no other format claims is read as CSV, whose errors say what is missing."""
+    return True
+
+
+def read_csv(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a CSV file."""
+    return read_table(table_of_csv(decode(data, path.name), path.name), options, None, path, "csv")
 
 
 def decode(data: bytes, source: str) -> str:
@@ -29,7 +53,7 @@ def decode(data: bytes, source: str) -> str:
 
 
 def table_of_csv(text: str, source: str) -> Table:
-    """Return the table of a CSV file; the delimiter is found, the first row holds the names."""
+    """Return the table of a CSV file; the delimiter is guessed, the first row holds the names."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     names: list[str] = []
     columns: list[list[Any]] = []

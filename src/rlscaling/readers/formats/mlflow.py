@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
 from rlscaling.readers.decoding.sqlite_files import holds_tables, opened
+from rlscaling.readers.decoding.values import files_that_match
 from rlscaling.readers.logs.log import Log, LogBuilder
 from rlscaling.readers.options import ReadOptions
 
@@ -27,6 +28,11 @@ def matches(path: Path, data: bytes) -> bool:
 def is_store(path: Path) -> bool:
     """Return whether a folder is a file store, an experiment of one, or a run."""
     return bool(_runs(path))
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the folder itself, when it is a file store, or the databases of MLflow among its files."""
+    return [folder] if is_store(folder) else files_that_match(folder, names, ".db", matches)
 
 
 def _runs(path: Path) -> list[Path]:

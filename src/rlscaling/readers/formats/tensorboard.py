@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +40,11 @@ def matches(path: Path, data: bytes) -> bool:
     if path.is_dir():
         return any(is_event_file(file.name) for file in path.iterdir())
     return is_event_file(path.name) or b"brain.Event:" in data[:64]
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the folder itself, when it holds event files: together they are one log."""
+    return [folder] if any(is_event_file(name) for name in names) else []
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:

@@ -1,24 +1,48 @@
-"""Our own trace files, JSON lines and Parquet, and Parquet from elsewhere."""
+"""Trace files of this package, and JSON lines and Parquet tables from elsewhere."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
 from rlscaling.readers.decoding.arrow_columns import ArrowColumns, parsed_lines
-from rlscaling.readers.decoding.values import cut_short, whole_lines
+from rlscaling.readers.decoding.values import cut_short, files_that_match, parsed, whole_lines
 from rlscaling.readers.formats.csv_json import decode, refuse_saved_fit, table_of_objects
 from rlscaling.readers.logs.from_tables import read_table
 from rlscaling.readers.logs.log import Log
 from rlscaling.readers.options import ReadOptions
 from rlscaling.readers.table import Parts, Table, TableSource, build_trace, parts_of_table
-from rlscaling.traces.jsonl import HEADER_KEYS, check_header, parse_lines
+from rlscaling.traces.jsonl import HEADER_KEYS, HEADER_START, check_header, parse_lines
 
 PARQUET_MAGIC = b"PAR1"
+BOM = b"\xef\xbb\xbf"
+NAMES = ("metrics.jsonl", "trace.jsonl")
+"""Files that are read from a folder whatever they hold: prime-rl's log, and the trace of a run."""
+
+
+def is_parquet(path: Path, data: bytes) -> bool:
+    """Return whether the file is Parquet, by its ending or its first bytes."""
+    return path.suffix in (".parquet", ".pq") or data.startswith(PARQUET_MAGIC)
+
+
+def is_json_lines(path: Path, data: bytes) -> bool:
+    """Return whether there is one object per line; a single object or a list is JSON."""
+    start = data[: 1 << 20].lstrip(b"\xef\xbb\xbf \r\n\t")
+    if path.suffix in (".jsonl", ".ndjson"):
+        return not start.startswith(b"[")
+    first, _, rest = start.partition(b"\n")
+    return first.startswith(b"{") and bool(rest.strip()) and parsed(first) is not None
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the traces and JSON-lines logs among the files of a folder."""
+    own = files_that_match(folder, names, ".jsonl", lambda path, data: data.startswith(HEADER_START))
+    return [folder / name for name in names if name in NAMES] + own
 
 
 def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> TableSource:
@@ -34,9 +58,9 @@ def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> TableSou
     )
 
 
-def read_jsonl(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
-    """Return the traces or logs in a JSON-lines file: ours, or one object a line from elsewhere."""
-    source = path.name
+def read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a JSON-lines file: a trace of this package, or any objects."""
+    source, data = path.name, data.removeprefix(BOM)
     if not _is_own(data):
         fast = _read_fast(data, path, options)
         if fast is not None:
@@ -85,8 +109,8 @@ def _read_fast(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Lo
     return read_table(table, options, origin, path, "json lines")
 
 
-def read_parquet(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log]:
-    """Return the traces or logs in a Parquet file, ours or from elsewhere."""
+def read_parquet(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
+    """Return the traces or logs in a Parquet file, of this package or from elsewhere."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

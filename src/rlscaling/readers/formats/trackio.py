@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
 from rlscaling.readers.decoding.sqlite_files import ReadOnlyDatabase, holds_tables, opened
-from rlscaling.readers.decoding.values import flatten
+from rlscaling.readers.decoding.values import files_that_match, flatten
 from rlscaling.readers.logs.log import STEP, TIME, Log, LogBuilder
 from rlscaling.readers.options import ReadOptions
 
@@ -19,6 +20,11 @@ NAME = "trackio"
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the file is a project of trackio."""
     return holds_tables(path, data, {"metrics", "configs"})
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the projects of trackio among the files of a folder."""
+    return files_that_match(folder, names, ".db", matches)
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:

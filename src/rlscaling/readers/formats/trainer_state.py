@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlscaling.errors import TraceError
@@ -17,6 +18,17 @@ SET = re.compile(r"eval_(.+)_(?:loss|runtime)")
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the file is the state of a Trainer."""
     return path.suffix == ".json" and b'"log_history"' in data
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the newest state in a folder or in its checkpoints."""
+    state = newest(folder)
+    return [] if state is None else [state]
+
+
+def is_in(folder: Path) -> bool:
+    """Return whether a folder, or a checkpoint in it, holds a state."""
+    return newest(folder) is not None
 
 
 def newest(folder: Path) -> Path | None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlscaling.errors import TraceError
-from rlscaling.readers.decoding.values import flatten, parsed, whole_lines
+from rlscaling.readers.decoding.values import files_that_match, flatten, parsed, whole_lines
 from rlscaling.readers.logs.log import STEP, Log, LogBuilder
 from rlscaling.readers.options import ReadOptions
 
@@ -26,6 +26,11 @@ START = re.compile(rb'\{"kind": "' + KIND.encode() + rb'"')
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the first line is that of a history which `fetch` wrote."""
     return START.match(data) is not None
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the histories among the files of a folder."""
+    return files_that_match(folder, names, ".jsonl", matches)
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,11 @@ _UPDATE = 1
 def matches(path: Path, data: bytes) -> bool:
     """Return whether the file is a W&B transaction log."""
     return data.startswith(MAGIC) or (path.suffix == SUFFIX and path.is_file())
+
+
+def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the W&B transaction logs among the files of a folder."""
+    return [folder / name for name in names if name.endswith(SUFFIX)]
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:

@@ -17,7 +17,6 @@ from rlscaling.cli.inputs import UsageError, find_runs, fit_options
 from rlscaling.cli.pictures import save_wide
 from rlscaling.comparing.compare import Comparison, compare
 from rlscaling.comparing.leave_one_out import LeaveOneOut, leave_one_out
-from rlscaling.comparing.tables import ceiling_line, headline, shown_pairs, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
@@ -31,7 +30,7 @@ def compare_runs(args: argparse.Namespace) -> int:
     """Answer ``rlscaling compare`` and return the exit code."""
 
     def work(recipes: Recipes, shared: dict[str, Any]) -> Comparison:
-        return compare(recipes, at=args.budgets, **shared)
+        return compare(recipes, compute=args.budgets, **shared)
 
     found, refused = _run(args, work)
     _write(args, found.to_dict(), refused, lambda printer: print_comparison(printer, found))
@@ -143,21 +142,14 @@ def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[F
 
 def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
     """Write a comparison: who leads, then the tables."""
-    matches = shown_pairs(comparison)
-    decided = comparison.decided
-    printer.line(headline(comparison), "bold green" if decided else "bold yellow")
-    printer.line(ceiling_line(comparison))
-    for title, header, rows in tables(comparison, matches):
+    printer.line(comparison.headline, "bold green" if comparison.decided else "bold yellow")
+    for table in comparison.tables():
         printer.line()
-        if title:
-            printer.line(f"  {title}")
-        printer.table(header, rows)
-    if comparison.spread is not None:
-        printer.line()
-        for text in str(comparison.spread).splitlines():
-            printer.line(f"  {text}")
+        if table.title:
+            printer.line(f"  {table.title}")
+        printer.table(table.header, table.rows)
     printer.line()
-    for text in tail_lines(comparison, matches):
+    for text in comparison.footnotes():
         printer.line(f"  {text}")
 
 

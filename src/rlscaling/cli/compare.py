@@ -16,7 +16,6 @@ from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import ComparisonRequest, analyse_each, comparison_request, find_runs, recipe_names
 from rlscaling.comparing.compare import Comparison, compare
 from rlscaling.comparing.leave_one_out import LeaveOneOut, leave_one_out
-from rlscaling.comparing.tables import ceiling_line, headline, shown_pairs, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
@@ -82,8 +81,10 @@ def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup,
 def run(args: argparse.Namespace) -> int:
     """Run ``rlscaling compare`` and return the exit code."""
     request = comparison_request(args)
-    comparison, failures = _compare(request, lambda recipes, shared: compare(recipes, at=request.budgets, **shared))
-    return _write(comparison, failures, request, plot_comparison, print_comparison)
+    comparison, failures = _compare(
+        request, lambda recipes, shared: compare(recipes, compute=request.budgets, **shared)
+    )
+    return _write(comparison, failures, request, plot_comparison)
 
 
 def run_leave_one_out(args: argparse.Namespace) -> int:
@@ -92,7 +93,7 @@ def run_leave_one_out(args: argparse.Namespace) -> int:
     result, failures = _compare(
         request, lambda recipes, shared: leave_one_out(recipes, reference=request.reference, **shared)
     )
-    return _write(result, failures, request, plot_loo, output.Printer.document)
+    return _write(result, failures, request, plot_loo)
 
 
 def _compare(
@@ -134,35 +135,14 @@ def _by_recipe(fits: Sequence[SigmoidFit], by: str) -> Recipes:
 
 
 def _write(
-    result: Result, failures: Sequence[FailedAnalysis], request: ComparisonRequest, plot: Callable[..., object],
-    show: Callable[[output.Printer, Result], None],
+    result: Result, failures: Sequence[FailedAnalysis], request: ComparisonRequest, plot: Callable[..., object]
 ) -> int:  # fmt: skip
     if request.output.json:
         head = {"schema_version": SCHEMA_VERSION, "version": __version__}
         refused = [{"run": failure.name, "error": failure.error} for failure in failures]
         output.print_json(head | result.to_dict() | {"refused": refused})
     else:
-        show(output.Printer(sys.stdout), result)
+        output.Printer(sys.stdout).document(result)
     if request.output.plot is not None:
         save_wide(request.output.plot, lambda ax: plot(result, ax))
     return REFUSED if failures else 0
-
-
-def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
-    """Write a comparison: who leads, then the tables."""
-    matches = shown_pairs(comparison)
-    decided = comparison.decided
-    printer.line(headline(comparison), "bold green" if decided else "bold yellow")
-    printer.line(ceiling_line(comparison))
-    for title, header, rows in tables(comparison, matches):
-        printer.line()
-        if title:
-            printer.line(f"  {title}")
-        printer.table(header, rows)
-    if comparison.spread is not None:
-        printer.line()
-        for text in str(comparison.spread).splitlines():
-            printer.line(f"  {text}")
-    printer.line()
-    for text in tail_lines(comparison, matches):
-        printer.line(f"  {text}")

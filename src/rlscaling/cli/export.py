@@ -15,7 +15,6 @@ from rlscaling.trainer.export.engines import ENGINES, export_recipe
 from rlscaling.trainer.export.verl_log import export_log
 from rlscaling.version import __version__
 
-
 RECIPE_EXAMPLES = """\
 examples:
   rlscaling export-recipe scalerl --to trl

@@ -11,7 +11,6 @@ from rlscaling.cli.output import Printer, print_json
 from rlscaling.trainer.errors import needing_torch
 from rlscaling.version import __version__
 
-
 EXAMPLES = """\
 examples (they need torch: pip install 'rlscaling[trainer]'):
   rlscaling kernels

@@ -127,12 +127,11 @@ class Printer:
         if self.console is None:
             self.line(name + as_text(document))
             return
-        self.line(name + document.headline, "bold")
-        for table in document.tables():
-            if table.rows:
-                if table.title:
-                    self.line(f"  {table.title}")
-                self.table(table.header, table.rows)
+        self.heading(name + document.headline)
+        for table in filter(lambda table: table.rows, document.tables()):
+            if table.title:
+                self.line(f"  {table.title}")
+            self.table(table.header, table.rows)
         for text in document.footnotes():
             self.line(f"  {text}")
 

@@ -28,7 +28,6 @@ from rlscaling.readers.paths import forget, is_remote
 from rlscaling.traces.trace import Trace
 from rlscaling.version import __version__
 
-
 EXAMPLES = f"""\
 examples:
   rlscaling watch runs/scalerl

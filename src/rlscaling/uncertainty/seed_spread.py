@@ -20,9 +20,8 @@ from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import HALF_WIDTHS, MIN_POINTS_FOR_INTERVAL
-from rlscaling.printing.document import html_table, text_table
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus
-from rlscaling.serialization import finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +32,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SeedSpread:
+class SeedSpread(Document):
     """Spread of ``A`` between seeds of one recipe, pooled over recipes [ScaleRL, 2.1 and Fig. 8a].
 
     Attributes
@@ -81,41 +80,37 @@ class SeedSpread:
             index=pd.Index(self.names, name="seed"),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the spread as JSON-ready values."""
+    def _record(self) -> dict[str, Any]:
         return {
             "sd": self.sd,
-            "ci": [finite(v) for v in self.confidence_interval],
+            "ci": self.confidence_interval,
             "dof": self.dof,
             "seeds": [
-                {"recipe": self.recipes[k], "seed": name, "A": float(a), "standard_error": float(e)}
+                {"recipe": self.recipes[k], "seed": name, "A": a, "standard_error": e}
                 for name, a, e, k in zip(self.names, self.values, self.errors, self.recipe, strict=True)
             ],
         }
 
-    def _lines(self) -> tuple[str, list[list[str]]]:
+    @property
+    def headline(self) -> str:
+        """The spread with its interval, and what it was estimated from."""
         low, high = self.confidence_interval
-        head = (
+        return (
             f"A differs between seeds with sd {number(self.sd, 4)} (95 %: {number(low, 4)} to {number(high, 4)}; "
             f"{self.dof} degrees of freedom, pooled over {len(self.recipes)} "
             f"recipe{'s' if len(self.recipes) > 1 else ''})"
         )
+
+    def tables(self) -> list[Table]:
+        """Return one row per training run."""
         rows = [
             [name, self.recipes[k], plus_minus(float(value), float(error)), f"{value - self._means[k]:+.4f}"]
             for name, k, value, error in zip(self.names, self.recipe, self.values, self.errors, strict=True)
         ]
-        return head, rows
+        return [Table.of(["seed", "recipe", "A", "from mean"], rows)]
 
     def __repr__(self) -> str:
         return f"SeedSpread(sd={self.sd:.4g}, dof={self.dof})"
-
-    def __str__(self) -> str:
-        head, rows = self._lines()
-        return "\n".join([head, text_table(rows, ["seed", "recipe", "A", "from mean"])])
-
-    def _repr_html_(self) -> str:
-        head, rows = self._lines()
-        return html_table(rows, ["seed", "recipe", "A", "from mean"], head)
 
 
 def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:

@@ -94,7 +94,7 @@ class CommandParser(Parser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command; the parsed arguments have in ``run_command`` the function that runs them."""
+    """Return the parser of the whole command; ``run_command`` of the parsed arguments is the function to call."""
     parser = Parser(
         prog="rlscaling", description=ABOUT, epilog="Start with: rlscaling demo\n\n" + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rlscaling.option_fields import positive
 
@@ -18,6 +18,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, and exit with 2."""
         self.exit(2, f"rlscaling: error: {message} (see {self.prog} --help)\n")
+
+
+def add_renamed(group: argparse._ActionsContainer, name: str, former: tuple[str, ...], **settings: Any) -> None:
+    """Add an argument that its former names still set, until 1.0; the help shows the new name alone."""
+    action = group.add_argument(name, **settings)
+    hidden = settings | {"dest": action.dest, "help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+    for alias in former:
+        group.add_argument(alias, **hidden)
+
+
+def forecast_method(text: str) -> str:
+    """Return a forecasting method, by its name or by the one it had before."""
+    return {"power_law": "power-law", "last_value": "last-value", "auto": "averaged"}.get(text, text)
 
 
 def device_factor(text: str) -> tuple[str, float]:

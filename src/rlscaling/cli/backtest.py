@@ -7,6 +7,7 @@ import argparse
 from rlscaling.batch.analysis import FailedAnalysis
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed, forecast_method
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import analyse_each, backtest_request, check_one_figure, find_runs
@@ -14,7 +15,7 @@ from rlscaling.forecasting.backtest import Backtest, backtest
 from rlscaling.option_fields import positive
 from rlscaling.plotting.plans import plot_backtest
 
-METHODS = ("sigmoid", "power_law", "last_value", "auto")
+METHODS = ("sigmoid", "power-law", "last-value", "averaged")
 EXAMPLES = f"""\
 examples:
   rlscaling backtest run.csv --plot backtest.png
@@ -32,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cutoffs", metavar="C", nargs="+", type=positive,
         help="compute at which the beginnings end (default: a factor 1.4 apart, from half of the run downwards)",
     )  # fmt: skip
-    group.add_argument(
-        "--models", dest="methods", nargs="+", choices=METHODS, default=list(METHODS),
-        help="what forecasts (default: all four)",
+    add_renamed(
+        group, "--methods", ("--models",), dest="methods", nargs="+", type=forecast_method, choices=METHODS,
+        default=METHODS, help="forecasting methods (default: all four)",
     )  # fmt: skip
     options.add_seed(group)
     options.add_fit_options(parser)

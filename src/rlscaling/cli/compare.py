@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import ComparisonRequest, analyse_each, comparison_request, find_runs, recipe_names
@@ -25,8 +26,8 @@ from rlscaling.version import __version__
 
 EXAMPLES = f"""\
 examples:
-  rlscaling compare a.csv b.csv c.csv --at 100000 --plot compare.png
-  rlscaling compare "runs/*/trace.jsonl" --by recipe --at 50000 100000 --json
+  rlscaling compare a.csv b.csv c.csv --compute 100000 --plot compare.png
+  rlscaling compare "runs/*/trace.jsonl" --by recipe --compute 50000 100000 --json
 
 {EXIT_CODES}"""
 LEAVE_ONE_OUT_EXAMPLES = f"""\
@@ -45,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     _add_paths(parser)
     group = parser.add_argument_group("comparison")
-    group.add_argument(
-        "--at", dest="budgets", metavar="C", nargs="+", type=positive,
+    add_renamed(
+        group, "--compute", ("--at",), dest="budgets", metavar="C", nargs="+", type=positive,
         help="budgets, the one that decides first (default: 100000 where compute is in GPU-hours, else there is none)",
     )  # fmt: skip
     _add_shared(parser, group, by="run")

@@ -24,7 +24,7 @@ from rlscaling.batch.fit_table import FitTable, Row
 from rlscaling.batch.fit_table_writer import check_out, files_of, journal_of
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
-from rlscaling.cli.arguments import UsageError
+from rlscaling.cli.arguments import UsageError, add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, NOT_IDENTIFIED, REFUSED
 from rlscaling.cli.figures import save_figure
 from rlscaling.cli.inputs import FitOutput, FitRequest, check_new, find_runs, fit_request
@@ -36,14 +36,14 @@ from rlscaling.version import __version__
 
 EXAMPLES = f"""\
 examples (after 'rlscaling demo', which writes the file):
-  rlscaling fit rlscaling-demo/scalerl.jsonl --extrapolate 100000 --plot fit.png
+  rlscaling fit rlscaling-demo/scalerl.jsonl --compute 100000 --plot fit.png
   rlscaling fit rlscaling-demo/scalerl.jsonl --max-compute 8000 --cutoffs --json
 
 {EXIT_CODES}"""
 EXTRAPOLATE_EXAMPLES = f"""\
 examples (after 'rlscaling demo', which writes the file):
   rlscaling extrapolate rlscaling-demo/scalerl.jsonl
-  rlscaling extrapolate rlscaling-demo/scalerl.jsonl --to 20000 50000 100000 --confidence-level 0.9 --json
+  rlscaling extrapolate rlscaling-demo/scalerl.jsonl --compute 20000 50000 100000 --confidence-level 0.9 --json
 
 {EXIT_CODES}"""
 
@@ -53,22 +53,24 @@ Result = Analysis | FailedAnalysis
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rlscaling fit``."""
     parser.epilog = EXAMPLES
-    _add_shared(parser, ("--extrapolate",), "also forecast the pass rate at these budgets (default: no forecast)")
+    _add_shared(parser, "also forecast the pass rate at these budgets (default: no forecast)")
 
 
 def add_extrapolate_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rlscaling extrapolate``."""
     parser.epilog = EXTRAPOLATE_EXAMPLES
-    about = "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)"
-    _add_shared(parser, ("--to", "--extrapolate"), about)
+    _add_shared(parser, "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)")
 
 
-def _add_shared(parser: argparse.ArgumentParser, budgets: tuple[str, ...], budgets_help: str) -> None:
+def _add_shared(parser: argparse.ArgumentParser, budgets_help: str) -> None:
     options.add_paths(
         parser, "trace (JSON lines, CSV, Parquet, JSON), log or folder of a trainer or logger, quoted glob, or fit "
         "saved with --save; several are one batch",
     )  # fmt: skip
-    parser.add_argument(*budgets, dest="budgets", metavar="C", nargs="+", type=positive, help=budgets_help)
+    add_renamed(
+        parser, "--compute", ("--extrapolate", "--to"), dest="budgets", metavar="C", nargs="+", type=positive,
+        help=budgets_help,
+    )  # fmt: skip
     options.add_fit_options(parser)
     options.add_reading_options(parser)
     options.add_interval_options(parser)

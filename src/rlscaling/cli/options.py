@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from rlscaling.cli.arguments import device_factor
+from rlscaling.cli.arguments import add_renamed, device_factor
 from rlscaling.cli.inputs import ComparisonOptions
 from rlscaling.fitting.options import FitOptions
 from rlscaling.option_fields import add_options, level, not_negative, number, whole_number, workers
-from rlscaling.readers.options import ReadOptions
+from rlscaling.readers.options import COMPUTE_SOURCES, ReadOptions
 from rlscaling.solver.resampling import SCHEMES
 from rlscaling.uncertainty.bootstrap import POSTERIOR
 
@@ -38,6 +38,9 @@ def add_log_inputs(parser: argparse.ArgumentParser) -> None:
         parser, "files, folders or quoted globs: logs of trainers, W&B, TensorBoard, MLflow or trackio; tables; traces"
     )
     add_reading_options(parser, without=())
+    parser.add_argument(  # its name until 1.0
+        "--compute", dest="compute_from", choices=COMPUTE_SOURCES, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
 
 
 def add_interval_options(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +81,8 @@ def add_comparison_options(group: argparse._ArgumentGroup, *, by: str) -> None:
         f"(default: {by})",
     )  # fmt: skip
     add_options(group, ComparisonOptions, ("margin", "own_R0"), defaults=True)
-    group.add_argument(
-        "--device-factor", dest="device_factors", metavar="NAME=X", action="append", type=device_factor,
+    add_renamed(
+        group, "--device-factors", ("--device-factor",), metavar="NAME=X", action="append", type=device_factor,
         help="price or speed of an hour on a device, as the header names it; may be given again (default: none)",
     )  # fmt: skip
     add_options(group, ComparisonOptions, ("n_resamples", "confidence_level", "seed_sd", "seed"), defaults=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rlscaling.batch.analysis import FailedAnalysis
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import PlanRequest, analyse_each, check_one_figure, find_runs, plan_request
@@ -20,7 +21,7 @@ from rlscaling.plotting.plans import plot_plan
 EXAMPLES = f"""\
 examples:
   rlscaling plan run.csv
-  rlscaling plan run.csv --target 0.01 --at 100000 --next 10000 --json
+  rlscaling plan run.csv --target 0.01 --compute 100000 --next 10000 --json
   rlscaling plan a.csv b.csv c.csv --split 20000
 
 {EXIT_CODES}"""
@@ -34,9 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--target", metavar="X", type=positive, default=0.02, help="half-width of the interval, at 0.95 (default: 0.02)"
     )
-    group.add_argument(
-        "--at", dest="budget", metavar="C", type=positive, help="of the curve at this compute (default: of A)"
-    )
+    add_renamed(
+        group, "--compute", ("--at",), dest="budget", metavar="C", type=positive,
+        help="plan for the pass rate at this compute (default: for the ceiling A)",
+    )  # fmt: skip
     group.add_argument(
         "--next", metavar="C", type=positive,
         help="what the next C buy (default: a round number near half of the compute so far)",
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--split", metavar="N", type=positive,
         help="also split N of compute over the runs, as candidate recipes: which to extend, which to drop, judged by "
-        "the pass rate at --at (default: no split; at 100000 where compute is in GPU-hours)",
+        "the pass rate at --compute (default: no split; at 100000 where compute is in GPU-hours)",
     )  # fmt: skip
     options.add_seed(group)
     options.add_fit_options(parser)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlscaling.batch.analysis import SCHEMA_VERSION
 from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.inputs import ReportRequest, find_runs, recipe_names, report_request
 from rlscaling.errors import RLScalingError, RLScalingWarning
@@ -22,7 +23,7 @@ from rlscaling.version import __version__
 EXAMPLES = f"""\
 examples:
   rlscaling report "runs/*/trace.jsonl" -o report.html
-  rlscaling report wandb/ --by recipe --at 50000 100000 -o report.html --title "Recipes, week 48"
+  rlscaling report wandb/ --by recipe --compute 50000 100000 -o report.html --title "Recipes, week 48"
 
 {EXIT_CODES}"""
 
@@ -37,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--title", default="RL compute scaling", help="title of the page (default: RL compute scaling)")
     options.add_json(group, "print one JSON object about it")
     group = parser.add_argument_group("comparison")
-    group.add_argument(
-        "--at", dest="budgets", metavar="C", nargs="+", type=positive,
+    add_renamed(
+        group, "--compute", ("--at",), dest="budgets", metavar="C", nargs="+", type=positive,
         help="budgets, the one that decides first (default: 100000 where compute is in GPU-hours, else no forecasts)",
     )  # fmt: skip
     options.add_comparison_options(group, by="run")

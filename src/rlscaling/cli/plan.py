@@ -28,7 +28,7 @@ def backtest_runs(args: argparse.Namespace) -> int:
     options, runs = fit_options(args), _runs(args)
 
     def work(run: RunSource) -> Backtest:
-        return backtest(run.trace(), cutoffs=args.cutoffs, models=args.models, rng=args.seed, **options)
+        return backtest(run.trace(), cutoffs=args.cutoffs, methods=args.models, rng=args.seed, **options)
 
     answers = _answer(runs, work)
     code = _write(args, answers)
@@ -43,7 +43,7 @@ def plan_runs(args: argparse.Namespace) -> int:
 
     def work(run: RunSource) -> Plan:
         fit = run.fit(options, args.compute_unit)
-        return plan(fit, target_half_width=args.target, at=args.at, next_compute=args.next, rng=args.seed)
+        return plan(fit, target_half_width=args.target, compute=args.at, next_compute=args.next, rng=args.seed)
 
     answers = _answer(runs, work)
     split = None
@@ -53,7 +53,7 @@ def plan_runs(args: argparse.Namespace) -> int:
             raise FitError(
                 f"--split {args.split:g}: {len(fits)} of {len(answers)} runs could be planned; give two or more"
             )
-        split = allocate(fits, args.split, at=args.at, rng=args.seed)
+        split = allocate(fits, args.split, compute=args.at, rng=args.seed)
     code = _write(args, answers, split)
     if args.plot is not None and isinstance(found := answers[0], Plan):
         save_wide(Path(args.plot), lambda ax: plot_plan(found, ax))

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from rlscaling.fitting.saved import save_fit as save_fit
     from rlscaling.fitting.sigmoid_fit import FailedFit as FailedFit
     from rlscaling.fitting.sigmoid_fit import SigmoidFit as SigmoidFit
-    from rlscaling.fitting.sigmoid_fit import SigmoidParams as SigmoidParams
     from rlscaling.fitting.verdict import ComputeNeeded as ComputeNeeded
     from rlscaling.fitting.verdict import Verdict as Verdict
     from rlscaling.forecasting.allocate import Allocation as Allocation
@@ -103,7 +102,7 @@ _PUBLIC = {
     "fitting.model_selection": ("ModelSelection", "select_model"),
     "fitting.options": ("FitOptions",),
     "fitting.saved": ("load_fit", "save_fit"),
-    "fitting.sigmoid_fit": ("FailedFit", "SigmoidFit", "SigmoidParams"),
+    "fitting.sigmoid_fit": ("FailedFit", "SigmoidFit"),
     "fitting.verdict": ("ComputeNeeded", "Verdict"),
     "forecasting.allocate": ("Allocation", "allocate"),
     "forecasting.backtest": ("Backtest", "backtest"),

@@ -175,6 +175,7 @@ def _some(work: Work[T], runs: Sequence[RunSource], request: AnalysisOptions) ->
 
 
 SCHEMA_VERSION = 1
+INTERVALS = ("ci", "ci_new_run", "standard_error", "half_width_68")
 
 
 def record(given: Analysis | FailedAnalysis, request: AnalysisOptions) -> dict[str, Any]:
@@ -182,13 +183,13 @@ def record(given: Analysis | FailedAnalysis, request: AnalysisOptions) -> dict[s
     if isinstance(given, FailedAnalysis):
         return {"run": given.name, "error": given.error}
     fit, boot = given.fit, given.bootstrap
-    intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
+    intervals = dict.fromkeys(INTERVALS) if boot is None else boot.to_dict()
     needed = fit.compute_needed
     out: dict[str, Any] = {"verdict": str(fit.verdict), "reason": fit.reason, "run": given.name}
     out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
     out |= {
         "R0_source": fit.R0_source,
-        **{name: intervals[name] for name in ("ci", "ci_new_run", "standard_error")},
+        **{name: intervals[name] for name in INTERVALS},
         "confidence_level": request.confidence_level,
         "n_points": fit.n_points,
         "compute_range": list(fit.compute_range),

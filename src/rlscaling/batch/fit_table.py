@@ -102,7 +102,7 @@ def _intervals(given: Analysis) -> Row:
     boot, row = given.bootstrap, {}
     for name in PARAMETER_NAMES:
         row[f"{name}_low"], row[f"{name}_high"] = boot.confidence_interval[name]
-        row[f"{name}_se"] = boot.standard_error[name]
+        row[f"{name}_se"] = boot.half_width_68[name]
     row["A_new_run_low"], row["A_new_run_high"] = boot.confidence_interval_new_run["A"]
     return row
 
@@ -115,7 +115,7 @@ def _forecast(given: Analysis) -> Row:
             row |= {at: float(given.fit.predict(budget)), at + "_supported": False}
             continue
         of = given.forecast
-        ends = (*of.confidence_interval[i], *of.confidence_interval_new_run[i])
+        ends = (*of.confidence_interval.at(i), *of.confidence_interval_new_run.at(i))
         values = (float(of.pass_rate[i]), *map(float, ends), bool(of.supported[i]))
         row |= {at + part: value for part, value in zip(IN_FORECAST, values, strict=True)}
     return row

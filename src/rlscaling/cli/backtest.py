@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     check_one_figure(request.output, runs)
 
     def work(run: RunSource) -> Backtest:
-        return backtest(run.trace(), cutoffs=request.cutoffs, models=request.methods, rng=request.seed, **request.fit)
+        return backtest(run.trace(), cutoffs=request.cutoffs, methods=request.methods, rng=request.seed, **request.fit)
 
     with output.progress(len(runs), 0) as bar:
         results: list[Backtest | FailedAnalysis] = analyse_each(runs, work, bar.run_done)

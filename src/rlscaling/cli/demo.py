@@ -135,7 +135,7 @@ def _early_check(early: Analysis, whole: Analysis, trace: Trace) -> EarlyCheck:
     assert early.forecast is not None
     ahead = trace.compute > early.fit.compute_range[1]
     error = float(np.mean(early.fit.predict(trace.compute[ahead]) - trace.pass_rate[ahead]))
-    forecast, ci = float(early.forecast.pass_rate[0]), _pair(early.forecast.confidence_interval[0])
+    forecast, ci = float(early.forecast.pass_rate[0]), early.forecast.confidence_interval.at(0)
     came = float(whole.fit.predict(CHECK))
     where = "inside" if ci[0] <= came <= ci[1] else "OUTSIDE"
     sentence = (
@@ -277,7 +277,7 @@ def _side_by_side(first: Analysis, second: Analysis) -> list[list[str]]:
     for given in (first, second):
         assert given.forecast is not None
         value = float(given.forecast.pass_rate[-1])
-        cells.append(_cell(value, _draws(given), _pair(given.forecast.confidence_interval[-1])))
+        cells.append(_cell(value, _draws(given), given.forecast.confidence_interval.at(-1)))
     return [*rows, ["R at 100,000", *cells]]
 
 

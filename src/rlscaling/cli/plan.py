@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     def work(run: RunSource) -> Plan:
         fit = run.fit(request.fit, request.compute_unit)
         return plan(
-            fit, target_half_width=request.target, at=request.budget, next_compute=request.next, rng=request.seed
+            fit, target_half_width=request.target, compute=request.budget, next_compute=request.next, rng=request.seed
         )
 
     with output.progress(len(runs), 0) as bar:
@@ -83,4 +83,4 @@ def _split(budget: float, results: Sequence[Plan | FailedAnalysis], request: Pla
     fits = {result.fit.name: result.fit for result in results if isinstance(result, Plan)}
     if len(fits) < 2:
         raise FitError(f"--split {budget:g}: {len(fits)} of {len(results)} runs could be planned; give two or more")
-    return allocate(fits, budget, at=request.budget, rng=request.seed)
+    return allocate(fits, budget, compute=request.budget, rng=request.seed)

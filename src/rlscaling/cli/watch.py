@@ -66,7 +66,7 @@ class WatchStep:
         """Return the look as JSON-ready values."""
         report = None if self.report is None else self.report.to_dict()
         out: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "version": __version__, "run": self.name}
-        out |= {"verdict": "waiting" if report is None else report["verdict"], "reason": self.line}
+        out |= {"verdict": "waiting" if report is None else report["status"], "reason": self.line}
         out |= {"alarms": [] if report is None else report["alarms"]}
         if self.trace is not None:
             out |= {"evaluations": len(self.trace), "compute": float(self.trace.compute[-1])}

@@ -92,7 +92,7 @@ class JointData:
         if model.anchor is not None:
             common = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(3,)))
             z = common.standard_normal((self.size, 1))
-            Y[:, model.n :] = model.centre_curve[model.n :] + model.anchor.standard_error * z
+            Y[:, model.n :] = model.bootstrap_curve[model.n :] + model.anchor.standard_error * z
         return Y
 
     def observed(self, i: int) -> Array:

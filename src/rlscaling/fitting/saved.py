@@ -1,4 +1,4 @@
-"""Saved fits: one JSON file that can be bootstrapped, extrapolated, plotted and refitted later."""
+"""`save_fit` and `load_fit`: a fit with its data in one JSON file, to be bootstrapped or extrapolated later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def save_fit(fit: SigmoidFit, path: str | os.PathLike[str], *, overwrite: bool =
     Raises
     ------
     FitError
-        When the file exists and ``overwrite`` is false: nothing is written over.
+        When the file exists and ``overwrite`` is false: nothing is overwritten.
 
     Examples
     --------

@@ -121,9 +121,17 @@ def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
     ci, new = forecast.confidence_interval, forecast.confidence_interval_new_run
     for i, compute in enumerate(forecast.compute):
         known = bool(forecast.supported[i])
-        value = _with_interval(forecast.pass_rate[i], ci[i]) if known else f"not identified {interval(*ci[i])}"
+        value = _with_interval(forecast.pass_rate[i], ci.at(i)) if known else f"not identified {interval(*ci.at(i))}"
         label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
-        draw_bar(ax, float(compute), float(forecast.pass_rate[i]) if known else None, ci[i], new[i], color, label)
+        draw_bar(
+            ax,
+            float(compute),
+            float(forecast.pass_rate[i]) if known else None,
+            np.array(ci.at(i)),
+            np.array(new.at(i)),
+            color,
+            label,
+        )
     ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")
     if len(ci) > 4:
         ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")
@@ -198,7 +206,7 @@ def y_limits(view: FitView) -> tuple[float, float]:
     room = max(high - low, 0.02 if np.isfinite(view.fit.options.A_max) else 1e-9)
     ends = [*(view.A_interval or ()), *([] if str(view.fit.verdict) in NO_BARE_CEILING else [view.fit.A])]
     if view.forecast is not None:
-        ends += view.forecast.confidence_interval_new_run.ravel().tolist()
+        ends += np.ravel(view.forecast.confidence_interval_new_run).tolist()
     ends = [value for value in ends if np.isfinite(value)]
     low = max(min([low, *ends]), low - room)
     high = min(max([high, *ends]), high + 1.5 * room)

@@ -35,7 +35,7 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     ax : matplotlib Axes, optional
         Where to draw. None makes a figure, reached as ``ax.figure``.
     model : str, optional
-        Which of the models. Default: ``auto``, else ``sigmoid``, else the first.
+        Which of the methods. Default: ``averaged``, else ``sigmoid``, else the first.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     >>> len(ax.get_legend().get_texts())
     3
     """
-    model = model or next(m for m in ("auto", "sigmoid", *found.models) if m in found.models)
-    if model not in found.models:
-        raise FitError(f"model={model!r} was not backtested; choose from {', '.join(found.models)}")
+    model = model or found.main_method
+    if model not in found.methods:
+        raise FitError(f"model={model!r} was not backtested; choose from {', '.join(found.methods)}")
     ax = ax if ax is not None else new_axes()
     trace = found.trace
     axis = ComputeAxis(trace.compute, float(trace.compute[-1]))
@@ -58,7 +58,7 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
         axis.place(trace.compute), trace.pass_rate, "o", color=GREY, mew=0, alpha=0.8, ms=marker_size(len(trace)),
         label="evaluations",
     )  # fmt: skip
-    for i, origin in enumerate(found.of(model)):
+    for i, origin in enumerate(found.forecasts_of(model)):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
         some = np.unique(np.linspace(0, len(origin.compute) - 1, MOST_POINTS).astype(int))  # of a smooth curve
         x, y, low, high = (np.array(v)[some] for v in (origin.compute, origin.forecast, origin.low, origin.high))
@@ -70,7 +70,7 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     axis.finish(ax, trace.compute_unit)
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
     ax.set_title(literal("\n".join(textwrap.wrap(found.headline, 85))), loc="left", fontsize=10)
-    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('_', ' ')}"))
+    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('-', ' ')}"))
     return ax
 
 

@@ -31,7 +31,7 @@ from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, entropy_of
 
 DETAILED = 8  # runs with a picture, a backtest and a plan of their own; the rest have their row in the tables
-BACKTEST_MODELS = ("sigmoid", "last_value")
+BACKTEST_MODELS = ("sigmoid", "last-value")
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
@@ -231,7 +231,7 @@ def _run(
 def _backtest(run: Trace | SigmoidFit, seed: int, options: Mapping[str, Any]) -> Backtest:
     if isinstance(run, SigmoidFit):
         raise FitError("a saved fit holds no trace")
-    return backtest(run, models=BACKTEST_MODELS, rng=seed, **options)
+    return backtest(run, methods=BACKTEST_MODELS, rng=seed, **options)
 
 
 def _or_why(work: Callable[[], T]) -> T | str:

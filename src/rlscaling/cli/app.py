@@ -14,8 +14,8 @@ from rlscaling.version import __version__
 ABOUT = """\
 Decide from the first few thousand GPU-hours of a reinforcement-learning run what it will reach at 100,000.
 
-The pass rate on held-out prompts is fitted by R = R0 + (A - R0) / (1 + (C_mid / C)^B) against compute C. Every answer
-opens with a verdict: whether the data can tell the ceiling A at all.
+The pass rate on held-out prompts is fitted by R = R0 + (A - R0) / (1 + (C_mid / C)^B) against compute C. Every result
+begins with a verdict: whether the data identify the ceiling A at all.
 """
 
 
@@ -44,31 +44,31 @@ class Command:
 
 
 COMMANDS = {
-    "fit": Command("fit runs: what is the ceiling, and do the data tell", "fit"),
+    "fit": Command("fit the curve to runs and judge whether they identify the ceiling", "fit"),
     "extrapolate": Command(
-        "forecast the pass rate at a budget", "fit", "add_extrapolate_arguments", "run_extrapolate"
+        "forecast the pass rate at a compute budget", "fit", "add_extrapolate_arguments", "run_extrapolate"
     ),
-    "compare": Command("say which recipe to bet on at a budget, and how sure that is", "compare"),
+    "compare": Command("compare recipes at a compute budget: which is best, and how certain that is", "compare"),
     "loo": Command(
-        "compare variants of a recipe with it: leave one out", "compare", "add_leave_one_out_arguments",
+        "compare a recipe with its leave-one-out variants", "compare", "add_leave_one_out_arguments",
         "run_leave_one_out",
     ),
-    "backtest": Command("see how forecasts of a run from its beginnings have held", "backtest"),
-    "plan": Command("say how much longer to run, and what it would buy", "plan"),
-    "watch": Command("watch a running log: the fit, and whether the run has left it", "watch"),
-    "report": Command("write one HTML file: verdicts, comparison, forecasts, backtests, plans, receipts", "report"),
-    "ingest": Command("read logs, say what was taken, assumed and left out, and keep the evaluations", "ingest"),
-    "doctor": Command("say what would go wrong with these logs, and the remedy", "doctor"),
-    "train": Command("train a small model with a recipe, and fit its trace", "train", operands="--out DIR "),
-    "recipes": Command("show what each recipe sets, with sources", "recipes", operands="[NAME ...] "),
+    "backtest": Command("test forecasts from the beginning of a run against the rest of it", "backtest"),
+    "plan": Command("estimate how much longer to run, and what that would bring", "plan"),
+    "watch": Command("watch a running log and report when the run departs from its curve", "watch"),
+    "report": Command("write one HTML file with verdicts, comparison, forecasts, backtests, plans and receipts", "report"),
+    "ingest": Command("read logs, report what was used, assumed and left out, and save the evaluations", "ingest"),
+    "doctor": Command("find problems in logs before they are fitted, each with its remedy", "doctor"),
+    "train": Command("train a small model with a recipe and fit its trace", "train", operands="--out DIR "),
+    "recipes": Command("show the settings of each recipe, with their sources", "recipes", operands="[NAME ...] "),
     "export-recipe": Command(
         "print a recipe as the options of TRL or verl", "export", "add_recipe_arguments", "run_recipe", "NAME "
     ),
     "export-log": Command(
-        "write a trace of the trainer as a log of verl", "export", "add_log_arguments", "run_log", "TRACE "
+        "convert a trace of the trainer to a log of verl", "export", "add_log_arguments", "run_log", "TRACE "
     ),
-    "kernels": Command("show which kernels the trainer uses here, and why", "kernels", operands=""),
-    "demo": Command("see it work on bundled simulated runs; needs no files", "demo", operands=""),
+    "kernels": Command("show which kernels the trainer uses on this machine, and why", "kernels", operands=""),
+    "demo": Command("see the analysis of bundled simulated runs; needs no files", "demo", operands=""),
 }  # fmt: skip
 
 

@@ -28,11 +28,6 @@ def add_renamed(group: argparse._ActionsContainer, name: str, former: tuple[str,
         group.add_argument(alias, **hidden)
 
 
-def forecast_method(text: str) -> str:
-    """Return a forecasting method, by its name or by the one it had before."""
-    return {"power_law": "power-law", "last_value": "last-value", "auto": "averaged"}.get(text, text)
-
-
 def device_factor(text: str) -> tuple[str, float]:
     """Return the device and the factor of ``NAME=X``."""
     name, equals, value = text.rpartition("=")

@@ -7,15 +7,15 @@ import argparse
 from rlscaling.batch.analysis import FailedAnalysis
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
-from rlscaling.cli.arguments import add_renamed, forecast_method
+from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import analyse_each, backtest_request, check_one_figure, find_runs
-from rlscaling.forecasting.backtest import Backtest, backtest
+from rlscaling.forecasting.backtest import METHODS, Backtest, backtest
+from rlscaling.forecasting.extrapolate import method_of
 from rlscaling.option_fields import positive
 from rlscaling.plotting.plans import plot_backtest
 
-METHODS = ("sigmoid", "power-law", "last-value", "averaged")
 EXAMPLES = f"""\
 examples:
   rlscaling backtest run.csv --plot backtest.png
@@ -27,22 +27,22 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
-    options.add_paths(parser, "traces, folders with trace.jsonl, quoted globs")
+    options.add_paths(parser, "traces, folders with a trace.jsonl, or quoted globs")
     group = parser.add_argument_group("backtest")
     group.add_argument(
         "--cutoffs", metavar="C", nargs="+", type=positive,
-        help="compute at which the beginnings end (default: a factor 1.4 apart, from half of the run downwards)",
+        help="forecast from the evaluations up to these compute values (default: factors of 1.4 apart, from half of the run down)",
     )  # fmt: skip
     add_renamed(
-        group, "--methods", ("--models",), dest="methods", nargs="+", type=forecast_method, choices=METHODS,
-        default=METHODS, help="forecasting methods (default: all four)",
+        group, "--methods", ("--models",), dest="methods", nargs="+", type=method_of, choices=tuple(METHODS),
+        default=tuple(METHODS), help="forecasting methods to test (default: all four)",
     )  # fmt: skip
     options.add_seed(group)
     options.add_fit_options(parser)
     options.add_reading_options(parser, without=("compute_unit", "device_factor"))
     outputs = parser.add_argument_group("output")
-    options.add_json(outputs, "print JSON and nothing else")
-    options.add_plot(outputs, "draw one run (.png, .svg, .pdf)")
+    options.add_json(outputs)
+    options.add_plot(outputs, "draw a figure of a single run (.png, .svg, .pdf)")
 
 
 def run(args: argparse.Namespace) -> int:

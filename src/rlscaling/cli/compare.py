@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("comparison")
     add_renamed(
         group, "--compute", ("--at",), dest="budgets", metavar="C", nargs="+", type=positive,
-        help="budgets, the one that decides first (default: 100000 where compute is in GPU-hours, else there is none)",
+        help="budgets at which to compare; the first decides (default: 100000 for GPU-hours, none for other units)",
     )  # fmt: skip
     _add_shared(parser, group, by="run")
 
@@ -59,14 +59,17 @@ def add_leave_one_out_arguments(parser: argparse.ArgumentParser) -> None:
     _add_paths(parser)
     group = parser.add_argument_group("comparison")
     group.add_argument(
-        "--reference", metavar="NAME", default="scalerl", help="what the others are variants of (default: scalerl)"
+        "--reference",
+        metavar="NAME",
+        default="scalerl",
+        help="recipe that the others are variants of (default: scalerl)",
     )
     _add_shared(parser, group, by="recipe")
 
 
 def _add_paths(parser: argparse.ArgumentParser) -> None:
     options.add_paths(
-        parser, "traces, folders with trace.jsonl, quoted globs, or fits saved with --save: two recipes or more"
+        parser, "traces, folders with a trace.jsonl, quoted globs, or fits saved with --save; two recipes or more"
     )
 
 
@@ -76,7 +79,7 @@ def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup,
     options.add_reading_options(parser, without=("compute_unit", "device_factor"))
     outputs = parser.add_argument_group("output")
     options.add_json(outputs)
-    options.add_plot(outputs, "draw a picture (.png, .svg, .pdf)")
+    options.add_plot(outputs, "draw a figure (.png, .svg, .pdf)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-USAGE = 2  # the command line cannot be carried out as written
-REFUSED = 3  # data refused; in a batch the other runs are still analysed
-NOT_IDENTIFIED = 4  # with --require-identified: a ceiling is not known well enough
+USAGE = 2  # the command line is invalid
+REFUSED = 3  # some data could not be used; the other runs are still analysed
+NOT_IDENTIFIED = 4  # with --require-identified: a ceiling is not identified well enough
 WORKERS = 5  # worker processes died
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 
 EXIT_CODES = """\
 exit codes:
-  0    answered
-  2    the command line cannot be carried out as written
-  3    data refused; in a batch the other runs are still answered
+  0    success
+  2    the command line is invalid
+  3    some data could not be used; the other runs are still analysed
   4    with --require-identified: a verdict is neither identified nor approximate
-  5    workers died; with --out, what was finished is kept
+  5    workers died; with --out, finished rows are kept
 """
 EXIT_CODES_OF_LOGS = """\
 exit codes:
-  0    answered
-  2    the command line cannot be carried out as written
-  3    data refused, in a batch the others are still read; doctor: something must be decided
+  0    success
+  2    the command line is invalid
+  3    some data could not be used; the others are still read. doctor: something needs a decision
 """

@@ -29,9 +29,11 @@ examples:
 def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rlscaling export-recipe``."""
     parser.epilog = RECIPE_EXAMPLES
-    parser.add_argument("recipe", metavar="NAME", help="recipe, as 'rlscaling recipes' lists them")
-    parser.add_argument("--to", metavar="ENGINE", required=True, help="trl (a GRPOConfig) or verl (hydra overrides)")
-    options.add_json(parser, "print one JSON object instead of text")
+    parser.add_argument("recipe", metavar="NAME", help="name of a recipe; 'rlscaling recipes' lists them")
+    parser.add_argument(
+        "--to", metavar="ENGINE", required=True, help="trl (prints a GRPOConfig) or verl (prints hydra overrides)"
+    )
+    options.add_json(parser)
 
 
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +42,9 @@ def add_log_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", type=Path, help="trace.jsonl of a run, finished or not")
     parser.add_argument(
         "-o", "--out", metavar="FILE", type=Path, required=True,
-        help="file to write, .jsonl, as verl's file logger does",
+        help="file to write (.jsonl), in the format of verl's file logger",
     )  # fmt: skip
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there (default: refuse)")
+    parser.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")
 
 
 def run_recipe(args: argparse.Namespace) -> int:

@@ -59,13 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_extrapolate_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rlscaling extrapolate``."""
     parser.epilog = EXTRAPOLATE_EXAMPLES
-    _add_shared(parser, "budgets to forecast (default: 100000 where compute is in GPU-hours, else there is none)")
+    _add_shared(parser, "budgets to forecast (default: 100000 for GPU-hours, none for other units)")
 
 
 def _add_shared(parser: argparse.ArgumentParser, budgets_help: str) -> None:
     options.add_paths(
         parser, "trace (JSON lines, CSV, Parquet, JSON), log or folder of a trainer or logger, quoted glob, or fit "
-        "saved with --save; several are one batch",
+        "saved with --save; may be several",
     )  # fmt: skip
     add_renamed(
         parser, "--compute", ("--extrapolate", "--to"), dest="budgets", metavar="C", nargs="+", type=positive,
@@ -79,7 +79,7 @@ def _add_shared(parser: argparse.ArgumentParser, budgets_help: str) -> None:
     group.add_argument("--cutoffs", action="store_true", help="also show how A depends on --min-compute (default: no)")
     options.add_json(group)
     group.add_argument(
-        "--plot", metavar="FILE", help="draw a picture (.png, .svg, .pdf); several runs become panels (default: none)"
+        "--plot", metavar="FILE", help="draw a figure (.png, .svg, .pdf), with a panel for each run (default: none)"
     )
     group.add_argument(
         "--save", metavar="FILE", help="save the fit (.json); for several runs a folder (default: not saved)"
@@ -87,13 +87,15 @@ def _add_shared(parser: argparse.ArgumentParser, budgets_help: str) -> None:
     group.add_argument(
         "--out", metavar="FILE",
         help="write a table of all runs (.parquet), row by row as they finish, and print a summary instead of every "
-        "answer (default: no table)",
+        "result (default: no table)",
     )  # fmt: skip
     group.add_argument(
         "--continue", dest="resume_table", action="store_true",
-        help="go on with a table of --out that was begun, with the same runs, options and seed (default: no)",
+        help="continue an unfinished table of --out, with the same runs, options and seed (default: no)",
     )  # fmt: skip
-    group.add_argument("--overwrite", action="store_true", help="let --plot, --save, --out replace files (default: no)")
+    group.add_argument(
+        "--overwrite", action="store_true", help="let --plot, --save and --out replace files (default: no)"
+    )
     group.add_argument(
         "--require-identified", action="store_true",
         help="exit with 4 unless every verdict is identified or approximate (default: no)",
@@ -236,7 +238,7 @@ def _run_table(request: FitRequest, out: Path) -> int:
         output.print_json(_summary(table, out))
     else:
         printer = output.Printer(sys.stdout)
-        printer.table(["verdict", "runs"], [[name, f"{n:,}"] for name, n in table.verdicts.items()], verdict_column=0)
+        printer.table(["verdict", "runs"], [[name, f"{n:,}"] for name, n in table.verdicts.items()])
         printer.line(f"wrote {out}: {len(table):,} runs")
     verdicts = [Verdict(name) for name in table.verdicts if name != "refused"]
     return _exit_code(bool(table.refused), verdicts, request.output)

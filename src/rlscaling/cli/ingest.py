@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o", "--out", metavar="FILE",
-        help="write the runs with their receipts: .parquet, or for a single run .jsonl, or .csv without its receipt "
+        help="write the runs with their receipts: .parquet, or for a single run .jsonl, or .csv (without a receipt) "
         "(default: not written)",
     )  # fmt: skip
     group.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")

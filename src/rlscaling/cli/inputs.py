@@ -58,19 +58,25 @@ class FitOutput(OutputOptions):
 class ComparisonOptions:
     """How recipes are compared; the fields are arguments of `compare`, which documents them."""
 
-    margin: float = option(0.02, "ceilings closer than this are equal", above=0.0, metavar="X")
+    margin: float = option(0.02, "ceilings closer than this count as equal", above=0.0, metavar="X")
     own_R0: bool = option(
-        False, "each run keeps its own R0: other base models", flag="--own-R0", default_help="one is shared"
+        False, "give each run its own R0, as for different base models", flag="--own-R0", default_help="one shared R0"
     )
     device_factors: Mapping[str, float] | None = None
-    n_resamples: int = option(1000, "draws, at least 100", flag="--resamples", least=100, metavar="N")
+    n_resamples: int = option(1000, "number of draws, at least 100", flag="--resamples", least=100, metavar="N")
     confidence_level: float = option(
-        0.95, "level of the intervals; 1 - P is the family-wise error of the verdicts", metavar="P", parse=level
+        0.95,
+        "confidence level of the intervals; 1 - P is the family-wise error rate of the verdicts",
+        metavar="P",
+        parse=level,
     )
     seed_sd: float = option(
-        SEED_SD, "spread of A between seeds of one recipe, where none has several", least=0.0, metavar="X"
+        SEED_SD,
+        "standard deviation of A between training runs of one recipe, where no recipe has several",
+        least=0.0,
+        metavar="X",
     )
-    seed: int = option(0, "seed of the replicates: same seed, same numbers", least=0, metavar="N")
+    seed: int = option(0, "seed of the random numbers: the same seed gives the same results", least=0, metavar="N")
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `compare`."""

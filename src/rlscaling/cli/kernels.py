@@ -21,7 +21,7 @@ examples (they need torch: pip install 'rlscaling[trainer]'):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
-    options.add_json(parser, "print one JSON object instead of text")
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

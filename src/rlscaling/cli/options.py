@@ -8,12 +8,11 @@ import dataclasses
 from rlscaling.cli.arguments import add_renamed, device_factor
 from rlscaling.cli.inputs import ComparisonOptions
 from rlscaling.fitting.options import FitOptions
+from rlscaling.forecasting.extrapolate import METHODS as FORECASTS
+from rlscaling.forecasting.extrapolate import method_of
 from rlscaling.option_fields import add_options, level, not_negative, number, whole_number, workers
 from rlscaling.readers.options import COMPUTE_SOURCES, ReadOptions
-from rlscaling.solver.resampling import SCHEMES
-from rlscaling.uncertainty.bootstrap import POSTERIOR
-
-FORECASTS = ("sigmoid", "auto")
+from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES, SCHEME
 
 
 def add_paths(parser: argparse.ArgumentParser, help: str, nargs: str | int = "+") -> None:
@@ -22,8 +21,10 @@ def add_paths(parser: argparse.ArgumentParser, help: str, nargs: str | int = "+"
 
 
 def add_fit_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a fit."""
-    add_options(parser.add_argument_group("fit"), FitOptions)
+    """Add the options of a fit, first those that choose the evaluations."""
+    names = [field.name for field in dataclasses.fields(FitOptions) if "option" in field.metadata]
+    first = ("min_compute", "max_compute", "exclude")
+    add_options(parser.add_argument_group("fit"), FitOptions, [*first, *(n for n in names if n not in first)])
 
 
 def add_reading_options(parser: argparse.ArgumentParser, *, without: tuple[str, ...] = ("compute_unit",)) -> None:
@@ -47,29 +48,31 @@ def add_interval_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of intervals and forecasts."""
     group = parser.add_argument_group("intervals")
     group.add_argument(
-        "--scheme", choices=(*SCHEMES, POSTERIOR), default="ar1",
-        help="how replicates are drawn; of the bootstraps only ar1 keeps its level on real runs (default: ar1)",
+        "--scheme", choices=tuple(BOOTSTRAP_SCHEMES), default=SCHEME,
+        help="how the replicates behind the intervals are drawn; of the bootstraps only ar1 keeps its level on real "
+        "runs (default: ar1)",
     )  # fmt: skip
     group.add_argument(
-        "--forecast", choices=FORECASTS, default="sigmoid",
-        help="auto: average over curves; on real runs nearer at 4x the data, about as near at 2x (default: sigmoid)",
+        "--forecast", type=method_of, choices=FORECASTS, default="sigmoid",
+        help="curve of the forecast; averaged: the average over several forms, on real runs more accurate at 4 times "
+        "the compute so far and about as accurate at 2 times (default: sigmoid)",
     )  # fmt: skip
     group.add_argument(
         "--resamples", dest="n_resamples", metavar="N", type=whole_number(2), default=1000,
-        help="replicates (default: 1000)",
+        help="number of replicates (default: 1000)",
     )  # fmt: skip
     group.add_argument(
         "--confidence-level", metavar="P", type=level, default=0.95,
-        help="level of the printed intervals; the verdict is always at 0.95 (default: 0.95)",
+        help="confidence level of the printed intervals; verdicts always use 0.95 (default: 0.95)",
     )  # fmt: skip
     group.add_argument(
         "--seed-sd", metavar="X", type=not_negative, default=0.015,
-        help="spread of A between seeds of one recipe, for the new-run intervals (default: 0.015)",
+        help="standard deviation of A between training runs of one recipe, for the new-run intervals (default: 0.015)",
     )  # fmt: skip
     add_seed(group)
     group.add_argument(
         "--n-jobs", "--jobs", metavar="N", type=workers, default=1,
-        help="workers, -1: all cores; the numbers do not depend on it (default: 1)",
+        help="number of workers; -1: one per core; the results do not depend on it (default: 1)",
     )  # fmt: skip
 
 
@@ -77,13 +80,14 @@ def add_comparison_options(group: argparse._ArgumentGroup, *, by: str) -> None:
     """Add how recipes are compared, of ``compare``, ``loo`` and ``report``."""
     group.add_argument(
         "--by", choices=("run", "recipe"), default=by,
-        help="run: every run is a recipe; recipe: runs whose header names the same recipe are its seeds "
-        f"(default: {by})",
+        help="run: every run is a recipe of its own; recipe: runs whose headers name the same recipe are its training "
+        f"runs (default: {by})",
     )  # fmt: skip
     add_options(group, ComparisonOptions, ("margin", "own_R0"), defaults=True)
     add_renamed(
         group, "--device-factors", ("--device-factor",), metavar="NAME=X", action="append", type=device_factor,
-        help="price or speed of an hour on a device, as the header names it; may be given again (default: none)",
+        help="multiply the hours of runs whose header names this device, by its price or speed; may be repeated "
+        "(default: none)",
     )  # fmt: skip
     add_options(group, ComparisonOptions, ("n_resamples", "confidence_level", "seed_sd", "seed"), defaults=True)
 
@@ -97,13 +101,13 @@ def add_reach(group: argparse._ActionsContainer) -> None:
     """Add the pass rates to reach."""
     group.add_argument(
         "--reach", metavar="R", nargs="+", type=number, default=[],
-        help="also give the compute at which these pass rates are reached (default: none)",
+        help="also estimate the compute at which these pass rates are reached (default: none)",
     )  # fmt: skip
 
 
-def add_json(group: argparse._ActionsContainer, help: str = "print one JSON object and nothing else") -> None:
+def add_json(group: argparse._ActionsContainer) -> None:
     """Add the choice of JSON."""
-    group.add_argument("--json", action="store_true", help=f"{help} (default: text)")
+    group.add_argument("--json", action="store_true", help="print one JSON object instead of text (default: text)")
 
 
 def add_plot(group: argparse._ActionsContainer, help: str) -> None:

@@ -30,10 +30,14 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
-    options.add_paths(parser, "traces, folders, quoted globs, or fits saved by --save")
+    options.add_paths(parser, "traces, folders, quoted globs, or fits saved with --save")
     group = parser.add_argument_group("plan")
     group.add_argument(
-        "--target", metavar="X", type=positive, default=0.02, help="half-width of the interval, at 0.95 (default: 0.02)"
+        "--target",
+        metavar="X",
+        type=positive,
+        default=0.02,
+        help="half-width of the 95 %% interval to aim for (default: 0.02)",
     )
     add_renamed(
         group, "--compute", ("--at",), dest="budget", metavar="C", type=positive,
@@ -41,19 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--next", metavar="C", type=positive,
-        help="what the next C buy (default: a round number near half of the compute so far)",
+        help="show what this much more compute would bring (default: a round number near half of the compute so far)",
     )  # fmt: skip
     group.add_argument(
         "--split", metavar="N", type=positive,
-        help="also split N of compute over the runs, as candidate recipes: which to extend, which to drop, judged by "
-        "the pass rate at --compute (default: no split; at 100000 where compute is in GPU-hours)",
+        help="also split this much compute over the runs, as candidate recipes: which to extend and which to drop, "
+        "by their pass rate at --compute, else at 100000 GPU-hours (default: no split)",
     )  # fmt: skip
     options.add_seed(group)
     options.add_fit_options(parser)
     options.add_reading_options(parser, without=("compute_unit", "device_factor"))
     outputs = parser.add_argument_group("output")
-    options.add_json(outputs, "print JSON and nothing else")
-    options.add_plot(outputs, "draw one run (.png, .svg, .pdf)")
+    options.add_json(outputs)
+    options.add_plot(outputs, "draw a figure of a single run (.png, .svg, .pdf)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -40,8 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
     parser.add_argument("names", metavar="NAME", nargs="*", help="recipes to show in full (default: all, in short)")
-    parser.add_argument("--all", action="store_true", help="every field, not only those of the paper's axes")
-    options.add_json(parser, "print one JSON object instead of text")
+    parser.add_argument(
+        "--all", action="store_true", help="show every setting, not only those that the paper varies (default: no)"
+    )
+    options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

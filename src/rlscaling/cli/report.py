@@ -31,16 +31,17 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
-    options.add_paths(parser, "traces, folders, logs, quoted globs, or fits saved with --save")
+    options.add_paths(parser, "traces, logs, folders, quoted globs, or fits saved with --save")
     group = parser.add_argument_group("report")
     group.add_argument("-o", "--out", metavar="FILE", required=True, help="HTML file to write")
     group.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")
     group.add_argument("--title", default="RL compute scaling", help="title of the page (default: RL compute scaling)")
-    options.add_json(group, "print one JSON object about it")
+    options.add_json(group)
     group = parser.add_argument_group("comparison")
     add_renamed(
         group, "--compute", ("--at",), dest="budgets", metavar="C", nargs="+", type=positive,
-        help="budgets, the one that decides first (default: 100000 where compute is in GPU-hours, else no forecasts)",
+        help="budgets at which to forecast and compare; the first decides (default: 100000 for GPU-hours, none for "
+        "other units)",
     )  # fmt: skip
     options.add_comparison_options(group, by="run")
     options.add_fit_options(parser)

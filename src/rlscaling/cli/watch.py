@@ -88,16 +88,16 @@ class WatchStep:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = EXAMPLES
-    options.add_paths(parser, "a trace that grows, or a folder with trace.jsonl", nargs=1)
+    options.add_paths(parser, "a growing trace or log, or a folder with a trace.jsonl", nargs=1)
     group = parser.add_argument_group("watch")
-    group.add_argument("--once", action="store_true", help="look once and end (default: until Ctrl-C)")
+    group.add_argument("--once", action="store_true", help="check once and exit (default: until Ctrl-C)")
     group.add_argument(
-        "--interval", metavar="S", type=positive, default=10.0, help="seconds between looks (default: 10)"
+        "--interval", metavar="S", type=positive, default=10.0, help="seconds between checks (default: 10)"
     )
     options.add_seed(group)
     options.add_fit_options(parser)
     options.add_reading_options(parser, without=("compute_unit", "device_factor"))
-    options.add_json(parser.add_argument_group("output"), "print JSON and nothing else")
+    options.add_json(parser.add_argument_group("output"))
 
 
 def run(args: argparse.Namespace) -> int:

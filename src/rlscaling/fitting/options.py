@@ -48,36 +48,36 @@ class FitOptions:
     """
 
     compute_unit: str = option(
-        "gpu-hours", f"one of {', '.join(COMPUTE_UNITS)}", choices=COMPUTE_UNITS, metavar="U",
-        default_help="what the file says, else gpu-hours",
+        "gpu-hours", f"unit of compute: {', '.join(COMPUTE_UNITS)}", choices=COMPUTE_UNITS, metavar="U",
+        default_help="that of the file, else gpu-hours",
     )  # fmt: skip
     R0: float | str | None = option(
-        None, "pass rate before RL", metavar="VALUE|free", parse=_number_or("free"),
-        default_help="anchored on the earliest evaluation if before the cutoff, else free",
+        None, "pass rate before training", metavar="VALUE|free", parse=_number_or("free"),
+        default_help="observed at the earliest evaluation if that is before the cutoff, else free",
     )  # fmt: skip
     R0_se: float | None = option(
-        None, "how far the anchor may sit off the curve", metavar="X", parse=number, default_help="0.015"
+        None, "standard error of the observation of R0", metavar="X", parse=number, default_help="0.015"
     )
-    A: float | None = option(None, "fix the ceiling", metavar="X", parse=number, default_help="fitted")
-    B: float | None = option(None, "fix the exponent", metavar="X", parse=number, default_help="fitted")
+    A: float | None = option(None, "fix the ceiling A", metavar="X", parse=number, default_help="fitted")
+    B: float | None = option(None, "fix the exponent B", metavar="X", parse=number, default_help="fitted")
     A_max: float = option(
-        1.0, "upper bound of A; inf: unbounded scores", metavar="X", default_help="1, for rewards inf"
+        1.0, "upper bound of A; inf for unbounded scores", metavar="X", default_help="1; inf for rewards"
     )
     B_bounds: tuple[float, float] = option(
-        DEFAULT_B_BOUNDS, "bounds of the exponent", metavar=("LO", "HI"), parse=number, default_help="0.1 10",
+        DEFAULT_B_BOUNDS, "bounds of the exponent B", metavar=("LO", "HI"), parse=number, default_help="0.1 10",
         argparse={"nargs": 2},
     )  # fmt: skip
     min_compute: float = option(
-        None, "leave earlier evaluations out; epoch: those of the first epoch, where the trace records its end",
+        None, "leave out earlier evaluations; epoch: those of the first epoch, if the trace records its end",
         metavar="X", parse=_number_or(EPOCH),
-        default_help="1500 GPU-hours; other units have none; 0 keeps everything",
+        default_help="1500 for GPU-hours, none for other units; 0 keeps everything",
     )  # fmt: skip
-    max_compute: float = option(math.inf, "leave later evaluations out", metavar="X")
+    max_compute: float = option(math.inf, "leave out later evaluations", metavar="X")
     exclude: tuple[tuple[float, float], ...] = option(
-        (), "leave a range of compute out; may be given again", metavar="LOW:HIGH", parse=_range_of,
+        (), "leave out a range of compute; may be repeated", metavar="LOW:HIGH", parse=_range_of,
         default_help="none", argparse={"action": "append"},
     )  # fmt: skip
-    method: str = option("varpro", "paper-grid reproduces the paper's procedure", choices=METHODS)
+    method: str = option("varpro", "solver; paper-grid reproduces the procedure of the ScaleRL paper", choices=METHODS)
     grid: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # A values, C_mid values of the paper's grid
 
     def __post_init__(self) -> None:

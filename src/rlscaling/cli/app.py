@@ -56,7 +56,7 @@ COMMANDS = {
     "backtest": Command("test forecasts from the beginning of a run against the rest of it", "backtest"),
     "plan": Command("estimate how much longer to run, and what that would bring", "plan"),
     "watch": Command("watch a running log and report when the run departs from its curve", "watch"),
-    "report": Command("write one HTML file with verdicts, comparison, forecasts, backtests, plans and receipts", "report"),
+    "report": Command("write one HTML page: verdicts, comparison, forecasts, backtests, plans, receipts", "report"),
     "ingest": Command("read logs, report what was used, assumed and left out, and save the evaluations", "ingest"),
     "doctor": Command("find problems in logs before they are fitted, each with its remedy", "doctor"),
     "train": Command("train a small model with a recipe and fit its trace", "train", operands="--out DIR "),

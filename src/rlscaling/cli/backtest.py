@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("backtest")
     group.add_argument(
         "--cutoffs", metavar="C", nargs="+", type=positive,
-        help="forecast from the evaluations up to these compute values (default: factors of 1.4 apart, from half of the run down)",
+        help="forecast from the evaluations up to each of these compute values (default: a factor 1.4 apart, from half "
+        "of the run down)",
     )  # fmt: skip
     add_renamed(
         group, "--methods", ("--models",), dest="methods", nargs="+", type=method_of, choices=tuple(METHODS),

@@ -1,6 +1,6 @@
-"""Write the bundled demo traces anew: ``python tools/make_demo_traces.py [FOLDER]``.
+"""Write the bundled demo traces again: ``python tools/make_demo_traces.py [FOLDER]``.
 
-They are simulated from rows of the paper's Table 1; nothing was trained. The seeds were not picked by their
+They are simulated from rows of the paper's Table 1; nothing was trained. The random seeds were not chosen by their
 outcome.
 """
 
@@ -16,7 +16,7 @@ from rlscaling.datasets import simulate, table1
 from rlscaling.traces.trace import Trace
 from rlscaling.traces.trace_files import write_trace
 
-FOLDER = Path(__file__).parents[1] / "src" / "rlscaling" / "data"
+FOLDER = Path(__file__).parents[1] / "src" / "rlscaling" / "datasets" / "data"
 STEPS_BETWEEN = 100  # the paper evaluates every 100 training steps
 # row of Table 1: (GPU-hours between evaluations, last GPU-hours, seed)
 RUNS = {

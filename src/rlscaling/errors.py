@@ -1,12 +1,12 @@
-"""Everything this package raises or warns with, in one family."""
+"""Exceptions and warnings of the package."""
 
 from __future__ import annotations
 
 
 class RLScalingError(ValueError):
-    """Base of every error this package raises on purpose.
+    """Base of every error that this package raises on purpose.
 
-    The message always says which value, what is wrong with it, and what to do about it.
+    The message always names the value, what is wrong with it, and what to do about it.
     """
 
 
@@ -19,8 +19,8 @@ class FitError(RLScalingError):
 
 
 class WorkersError(RLScalingError):
-    """Worker processes died, or cannot do the work; what was finished and written before is kept."""
+    """Worker processes died or cannot do the work; what they had finished and written is kept."""
 
 
 class RLScalingWarning(UserWarning):
-    """Something was assumed or looks wrong; the result still stands, and says so in its notes."""
+    """Something was assumed or looks wrong; the result is still valid, and its notes state what it is."""

@@ -29,7 +29,7 @@ def test_doctor_tells_of_lines_that_were_left_out(working_folder, capsys):
     assert "The last line of exp.jsonl was cut short (16 bytes) and was left out" in out
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:7], b"oops\n", *lines[7:-1]]))
-    assert "1 of the lines of exp.jsonl are no objects of step and data" in run_command(capsys, "doctor", path)[1]
+    assert "1 of the lines of exp.jsonl are not objects of step and data" in run_command(capsys, "doctor", path)[1]
 
 
 def test_doctor_tells_identical_files_apart_from_two_runs(working_folder, capsys):
@@ -42,7 +42,7 @@ def test_doctor_tells_identical_files_apart_from_two_runs(working_folder, capsys
     (finding,) = found["copy"]
     assert finding["severity"] == "decide"
     assert finding["what"] == "its input is the same, byte for byte, as that of exp"
-    assert "two seeds" in finding["remedy"]
+    assert "two training runs" in finding["remedy"]
 
 
 @pytest.mark.parametrize(

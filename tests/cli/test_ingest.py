@@ -21,7 +21,7 @@ def test_ingest_prints_a_receipt_and_keeps_it(working_folder, capsys):
         "rows: 41 read, 5 kept as evaluations",
         "left out: 36 rows: without this score",
         "GPUs: 256",
-        "evaluation time: excluded; it stands outside the time of a step",
+        "evaluation time: excluded; it is not part of the time of a step",
         "scale: fraction",
     ):
         assert f"  {line}\n" in out

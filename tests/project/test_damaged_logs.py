@@ -1,4 +1,4 @@
-"""Damaged logs: truncated, bits flipped, empty, foreign. A refusal that names the file, or a reading that says so.
+"""Damaged logs: truncated, with flipped bits, empty, foreign: an error that names the file, or a note on the damage.
 
 Seeds are fixed: 51 of each kind here, 1,002 in the full job (marker slow).
 """
@@ -97,14 +97,19 @@ def check(path: Path, victim: Path, scores: set[float] | None = None) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = read_traces(path, **OPTIONS)
+            traces_read = read_traces(path, **OPTIONS)
     except TraceError as error:
         refusal = str(error)
         assert any(name in refusal for name in (path.name, victim.name)), refusal
     else:
-        assert found
-        assert all(np.isfinite(one.pass_rate).all() and np.isfinite(one.compute).all() for one in found.values())
-        assert scores is None or all(set(np.round(one.pass_rate, 6)) <= scores for one in found.values())
+        assert traces_read
+        assert all(
+            np.isfinite(trace_read.pass_rate).all() and np.isfinite(trace_read.compute).all()
+            for trace_read in traces_read.values()
+        )
+        assert scores is None or all(
+            set(np.round(trace_read.pass_rate, 6)) <= scores for trace_read in traces_read.values()
+        )
     assert time.perf_counter() - began < SECONDS
     return refusal
 

@@ -149,7 +149,7 @@ def test_transformers_trainer_state(tmp_path):
 
 
 def test_wandb_has_what_a_run_on_its_servers_is_read_with():
-    """The names that `readers/wandb_history.py` calls, in the installed package: no server can be asked here."""
+    """The names that `readers/formats/wandb_cloud.py` calls, in the installed package: there is no server here."""
     pytest.importorskip("wandb")
     from wandb.apis.public import Api, Run
 

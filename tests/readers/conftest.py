@@ -1,4 +1,4 @@
-"""Files of a test, written where it asks for them."""
+"""Files written into the folder of a test."""
 
 from __future__ import annotations
 

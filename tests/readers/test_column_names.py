@@ -1,4 +1,4 @@
-"""Which column is compute and which the pass rate: taken, announced, asked for."""
+"""Which column is compute and which the pass rate: by name, with a note where it was a guess."""
 
 from __future__ import annotations
 

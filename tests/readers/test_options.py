@@ -1,4 +1,4 @@
-"""Options of reading: they do what they say for logs and tables alike, or are refused."""
+"""Options of reading: checked, effective for logs and tables alike, and the same in every interface."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_domain_that_a_log_does_not_have_is_refused(tmp_path, verl):
     rows = [{"step": i, "time/total": 36.0, "test/env/all/correct": 0.1 * i} for i in range(4)]
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(TraceError, match="domain='math' was asked for, but metrics.jsonl tells no domains apart"):
+    with pytest.raises(TraceError, match="domain='math' was given, but metrics.jsonl does not tell domains apart"):
         read_trace(path, domain="math", compute_from="steps")
 
 
@@ -71,8 +71,8 @@ def test_a_domain_of_a_less_plain_name_or_of_the_rows(tmp_path):
     assert read_trace(path, domain="gpqa").pass_rate[0] == 0.05
     with pytest.raises(TraceError, match="has no domain 'gpq'; it has math_dapo, gpqa; did you mean 'gpqa'"):
         read_trace(path, domain="gpq")
-    found = read_traces(path, metric="val-core/*/mean@16", domain="gpqa")
-    assert list(found) == ["exp"]
+    traces = read_traces(path, metric="val-core/*/mean@16", domain="gpqa")
+    assert list(traces) == ["exp"]
     history = [{"step": 4, f"eval_{name}_runtime": 1.0, "eval_rewards/acc/mean": 0.5 + i / 10} for i, name in
                enumerate("ab")]  # fmt: skip
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
@@ -145,7 +145,7 @@ def test_options_of_logs_without_effect_on_a_table_are_said(table):
     (note,) = [note for note in trace.notes if "no effect" in note]
     assert note == (
         "n_gpus= / --n-gpus, device_factor= / --device-factor, resume= / --resume: no effect on a table or trace, "
-        "whose compute stands in a column."
+        "whose compute is in a column."
     )
 
 
@@ -199,8 +199,8 @@ def test_read_trace_and_read_traces_hand_every_option_on(monkeypatch, table):
     values = {
         "compute_column": "gpu_hours", "pass_rate_column": "acc", "scale": "percent", "run": "a", "run_column": "b",
         "domain": "c", "drop_missing": True, "metric": "d", "compute_from": "steps", "n_gpus": 8,
-        "eval_time": "include", "eval_before_update": True, "gap": 60.0, "resume": "all", "missing_start": "estimate", "device_factor": 2.0,
-        "compute_unit": "tokens",
+        "eval_time": "include", "eval_before_update": True, "gap": 60.0, "resume": "all",
+        "missing_start": "estimate", "device_factor": 2.0, "compute_unit": "tokens",
     }  # fmt: skip
     handed = []
     monkeypatch.setattr("rlscaling.readers.read.parts_of", lambda file, options: handed.append(options) or {})

@@ -1,4 +1,4 @@
-"""Files that hold no trace, and every real curve: a trace, or a refusal in a sentence."""
+"""Files without a trace, every real curve, and the same reading in Python and by the command."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_scales(file, values, scale, expected, se, used):
 
 def test_auto_scale_says_so_and_refuses_what_may_be_percent(file):
     note = read_trace(scores(file, 0, 2), scale="auto").notes
-    assert note == ("Values reach 2.0: not a pass rate; read as an unbounded reward; give --scale to choose.",)
+    assert note == ("Values reach 2.0: not a pass rate; read as an unbounded reward; scale= / --scale chooses.",)
     for values in ((30, 40), (-0.5, 0.5), (-3, 7)):
         with pytest.raises(TraceError, match="outside"):
             read_trace(scores(file, *values), scale="auto")
@@ -82,9 +82,9 @@ def test_several_runs_in_one_file(file):
     with pytest.raises(TraceError, match=r"run7.csv holds 3 runs or domains: a, b, c; choose with run= / --run"):
         read_trace(path)
     assert read_trace(path, run="b").metadata["run"] == "b"
-    found = read_traces(path)
-    assert list(found) == ["run7:a", "run7:b", "run7:c"]
-    assert all(len(trace) == 4 and trace.name == name for name, trace in found.items())
+    traces = read_traces(path)
+    assert list(traces) == ["run7:a", "run7:b", "run7:c"]
+    assert all(len(trace) == 4 and trace.name == name for name, trace in traces.items())
     with pytest.raises(TraceError, match=r"has no run 'd' in column 'run'; it has a, b, c"):
         read_trace(path, run="d")
     with pytest.raises(TraceError, match="no column that tells runs apart; name it with run_column="):

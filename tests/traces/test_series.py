@@ -26,7 +26,7 @@ def rising(n=20, start=0.0):
         ([4, 3, 2, 1], "falls from 4 to 3 at position 1, and 2 more times; sort by compute"),
         (
             [1, 2, 2, 3],
-            "compute 2 is a duplicate: it stands at position 1 and at position 2; average them or keep one",
+            "compute 2 is a duplicate: it is at position 1 and at position 2; average them or keep one",
         ),
         ([1, 1, 1], "compute 1 is a duplicate"),
         ([1, 1, 2, 2], r"is a duplicate \(2 times each\): looks like 2 runs or domains in one series"),

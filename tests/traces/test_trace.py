@@ -1,4 +1,4 @@
-"""The trace: what may enter it, and a file that survives being killed."""
+"""The trace: what it accepts, and how it is cut, copied and printed."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_names_of_runs_become_names_of_files(tmp_path, names, files):
     [
         (["a"], "x.csv", "cannot write several runs to 'x.csv': end the name in .parquet, or give a folder"),
         ([], "runs", "there are no runs to write; give at least one"),
-        (["a/b", "a:b"], "runs", "the runs 'a/b' and 'a:b' would both be written to a_b.jsonl; rename one of them"),
+        (["a/b", "a:b"], "runs", "the runs 'a/b' and 'a:b' would both be written to a_b.jsonl; rename one"),
         (["A", "a"], "runs", "the runs 'A' and 'a' would both be written to a.jsonl"),
         (["a", "trace"], "runs", "none may be named 'trace'; rename it"),
         (["a"], "nowhere/runs", "cannot create the folder .*nowhere/runs: No such file or directory; choose another"),

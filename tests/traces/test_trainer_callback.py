@@ -20,7 +20,7 @@ STEP, EVALUATION, PAUSE = 36.0, 18.0, 7.0  # seconds
 
 
 class Clock:
-    """A clock that goes only when told."""
+    """A clock that is set by the test."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -31,9 +31,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr("rlscaling.traces.trainer_callback.time", found)
-    return found
+    stub = Clock()
+    monkeypatch.setattr("rlscaling.traces.trainer_callback.time", stub)
+    return stub
 
 
 def drive(log: CallbackTrace, clock: Clock, first: int, last: int, every: int = 2, save: int = 0) -> None:

@@ -154,8 +154,8 @@ def test_a_killed_writer_loses_no_written_row(tmp_path):
                     child.send_signal(signal.SIGKILL)
                     break
             last = max([last, *map(int, child.stdout)])
-        _, found, _ = read_jsonl(path)
-        steps = [row["step"] for row in found]
+        _, rows, _ = read_jsonl(path)
+        steps = [row["step"] for row in rows]
         assert steps == list(range(len(steps)))
         assert steps[-1] >= last
 

@@ -1,4 +1,4 @@
-"""Which column is the compute and which the pass rate, judged by name, most plainly named first."""
+"""Which column is compute and which pass rate, by name, the plainest names first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAIN_COMPUTE = {
     "gpu_hours": "gpu-hours",
     **{f"compute_{unit.replace('-', '_')}": unit for unit in COMPUTE_UNITS},
 }
-"""Names that say the unit themselves and are taken without comment."""
+"""Names that contain the unit and are taken without a note."""
 
 _GPU_HOURS = r"(gpu|[ahbl]\d{2,3}|gb200)s?[ _./-]*(h|hr|hrs|hours?)(?![a-z])"
 _DEVICE_HOURS = r"(device|tpu|accelerator|chip|core)s?[ _./-]*(h|hr|hrs|hours?)(?![a-z])"
@@ -62,5 +62,5 @@ _UNITS = (
 
 
 def unit_of(column: str) -> str | None:
-    """Return the unit of compute that a column's name tells, or None."""
+    """Return the unit of compute in a column's name, or None."""
     return next((unit for unit, pattern in _UNITS if re.search(pattern, column.lower().strip())), None)

@@ -1,4 +1,4 @@
-"""What would go wrong with a run that was read: findings, each with its remedy."""
+"""What would go wrong with a run that was read, each finding with its remedy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SAMPLED = {
     10_000: "TensorBoard's EventAccumulator keeps 10,000 points of a tag; give the event files",
 }
 EXPORTS = ("csv", "json", "json lines", "parquet")
-"""Readers of what somebody exported; the logs of trainers and loggers are read whole, whatever their length."""
+"""Readers of exports, which may be sampled; logs of trainers and loggers are always read whole."""
 
 TRUNCATED = 0.10
-LARGEST_SIZE = 20_000  # completions in an evaluation; beyond that a score's fraction tells nothing
+LARGEST_SIZE = 20_000  # completions in an evaluation; with more, a score's fraction says nothing of them
 EXACT = 1e-9
 
 
@@ -42,9 +42,9 @@ def examine(trace: Trace) -> list[Finding]:
 
 
 def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
-    read = receipt.get("rows_read", 0)
-    if read in SAMPLED and receipt.get("reader") in EXPORTS and not _evenly_spaced(trace):
-        yield Finding("decide", f"exactly {read:,} rows were read: a sampled history", SAMPLED[read])
+    rows_read = receipt.get("rows_read", 0)
+    if rows_read in SAMPLED and receipt.get("reader") in EXPORTS and not _evenly_spaced(trace):
+        yield Finding("decide", f"exactly {rows_read:,} rows were read: a sampled history", SAMPLED[rows_read])
     if "resumes" in receipt.get("assumed", {}):
         hours = _hours(receipt["assumed"])
         yield Finding(
@@ -80,12 +80,12 @@ def _findings(trace: Trace, receipt: Mapping[str, Any]) -> Iterator[Finding]:
     for note in trace.notes:
         if "__MIN" in note and "differ" in note:
             yield Finding("decide", note, "export the history of the run, or read its .wandb file")
-        elif "cut short" in note or "no objects" in note:
-            yield Finding("warn", note, "copy the file again; the last line of a run that goes on may be half written")
+        elif "cut short" in note or "not objects" in note:
+            yield Finding("warn", note, "copy the file again; the last line of a running log may be half written")
 
 
 def _evenly_spaced(trace: Trace) -> bool:
-    """Return whether the evaluations' steps stand at even distances, the last one apart: then none was left out."""
+    """Return whether the steps of the evaluations are equally spaced, but for the last one: then none was left out."""
     step = trace.compute if trace.compute_unit == "steps" else trace.columns.get("step")
     if step is None or len(step) < 3:
         return False
@@ -112,10 +112,10 @@ def mixed_sizes(scores: FloatArray) -> tuple[int, int] | None:
     >>> mixed_sizes(np.array([0.1, 0.25, 0.375])) is None
     True
     """
-    found = [Fraction(float(score)).limit_denominator(LARGEST_SIZE) for score in scores]
-    if any(abs(float(f) - score) > EXACT for f, score in zip(found, scores, strict=True)):
+    fractions = [Fraction(float(score)).limit_denominator(LARGEST_SIZE) for score in scores]
+    if any(abs(float(fraction) - score) > EXACT for fraction, score in zip(fractions, scores, strict=True)):
         return None
-    sizes = [f.denominator for f in found]
+    sizes = [fraction.denominator for fraction in fractions]
     if not sizes or _common(sizes) <= LARGEST_SIZE:
         return None
     largest = max(sizes)
@@ -131,13 +131,13 @@ def _common(sizes: Iterable[int]) -> int:
 
 def identical_inputs(receipts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Finding]]:
     """Yield a finding for every run whose input is, byte for byte, that of an earlier one under another name."""
-    seen: dict[tuple[str, str, str], str] = {}
+    first_runs: dict[tuple[str, str, str], str] = {}
     for run, receipt in receipts:
         files = sorted((str(file["sha256"]), file["name"]) for file in receipt.get("files", ()))
         if not files:
             continue
         key = ("+".join(digest for digest, _ in files), str(receipt.get("run")), str(receipt.get("domain")))
-        if key in seen and seen[key] != run:
-            what = f"its input is the same, byte for byte, as that of {seen[key]}"
-            yield run, Finding("decide", what, "leave one of them out: one run must not count as two seeds")
-        seen.setdefault(key, run)
+        if key in first_runs and first_runs[key] != run:
+            what = f"its input is the same, byte for byte, as that of {first_runs[key]}"
+            yield run, Finding("decide", what, "leave one of them out: one run must not count as two training runs")
+        first_runs.setdefault(key, run)

@@ -109,8 +109,8 @@ class ReadOptions:
                 raise TraceError(f"{name}={value!r} is not a positive, finite number; correct it")
         check_options(self, TraceError)
 
-    def idle(self, names: Iterable[str]) -> list[str]:
-        """Return those of some options that differ from their defaults, as both interfaces spell them."""
+    def without_effect(self, names: Iterable[str]) -> list[str]:
+        """Return those of some options that differ from their defaults, as spelt in Python and in the command."""
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         return [f"{name}= / --{name.replace('_', '-')}" for name in names if getattr(self, name) != defaults[name]]
 

@@ -1,4 +1,4 @@
-"""From a path, a folder or a glob to what is read: files, and folders that are one log."""
+"""From a path, a folder, a glob or a URL to what is read: files, and folders that are one log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json", ".ndjson", ".pq", ".
 
 
 def expand(item: str | os.PathLike[str]) -> list[tuple[Path, Path]]:
-    """Return (what to name it by, what to read) for each log that a path or a glob stands for."""
-    return [found for match in matches_of(item) for found in _logs_at(_local(match))]
+    """Return (what names it, what is read) for each log that a path or a glob stands for."""
+    return [log for path in matches_of(item) for log in _logs_at(_local(path))]
 
 
 def matches_of(item: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
@@ -35,7 +35,7 @@ def matches_of(item: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
     if is_remote(pattern) or Path(pattern).exists() or not glob.has_magic(pattern):
         return [item]
     matches = _below(pattern) if pattern.endswith("**") else sorted(glob.glob(pattern, recursive=True))
-    # rows that a resume threw away are part of no run
+    # rows discarded by a resume belong to no run
     matches = [match for match in matches if not match.endswith(".discarded.jsonl")]
     if not matches:
         raise TraceError(f"no file matches {pattern!r}; check the pattern")
@@ -44,12 +44,17 @@ def matches_of(item: str | os.PathLike[str]) -> list[str | os.PathLike[str]]:
 
 def _below(pattern: str) -> list[str]:
     """Return the logs below the folders that ``pattern/**`` names, or, where there are none, the tables."""
-    tops = [Path(top) for top in sorted(glob.glob(pattern.removesuffix("**") or ".", recursive=True))]
-    tops = [top for top in tops if top.is_dir()]
-    found = [log for top in tops for log in logs_in(top)]
-    if not found:
-        found = [file for top in tops for file in sorted(top.rglob("*")) if file.suffix in _SUFFIXES and file.is_file()]
-    return [str(path) for path in found]
+    folders = [Path(folder) for folder in sorted(glob.glob(pattern.removesuffix("**") or ".", recursive=True))]
+    folders = [folder for folder in folders if folder.is_dir()]
+    paths = [log for folder in folders for log in logs_in(folder)]
+    if not paths:
+        paths = [
+            file
+            for folder in folders
+            for file in sorted(folder.rglob("*"))
+            if file.suffix in _SUFFIXES and file.is_file()
+        ]
+    return [str(path) for path in paths]
 
 
 def _local(item: str | os.PathLike[str]) -> Path:
@@ -67,27 +72,27 @@ def find_one(item: str | os.PathLike[str]) -> Path:
         When it stands for none, or for several.
     """
     path = _local(item)
-    found = _logs_at(path)
-    if len(found) > 1:
-        names = ", ".join(_relative(file, path) for _, file in found[:10])
-        raise TraceError(f"{path} holds {len(found)} logs: {names}; name one, or read all of them with read_traces")
-    return found[0][1]
+    logs = _logs_at(path)
+    if len(logs) > 1:
+        names = ", ".join(_relative(file, path) for _, file in logs[:10])
+        raise TraceError(f"{path} holds {len(logs)} logs: {names}; name one, or read all of them with read_traces")
+    return logs[0][1]
 
 
 def _logs_at(path: Path) -> list[tuple[Path, Path]]:
-    """Return (what to name it by, what to read): the path itself, or the logs in a folder."""
+    """Return (what names it, what is read): the path itself, or the logs in a folder."""
     if path.is_dir():
-        found = logs_in(path)
-        if len(found) == 1:
-            return [(path, found[0])]
-        if found:
-            return [(file, file) for file in found]
-        usable = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.suffix in _SUFFIXES)
-        inside = f"it holds {', '.join(usable[:10])}" if usable else "it holds no CSV, JSON or Parquet file either"
+        logs = logs_in(path)
+        if len(logs) == 1:
+            return [(path, logs[0])]
+        if logs:
+            return [(file, file) for file in logs]
+        files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.suffix in _SUFFIXES)
+        inside = f"it holds {', '.join(files[:10])}" if files else "it holds no CSV, JSON or Parquet file either"
         raise TraceError(f"{path} is a folder without trace.jsonl; {inside}; name a file")
     if not path.exists():
-        there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        hint = nearest(path.name, there) or ("" if there else f"; there is no folder {path.parent} with files either")
+        names = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = nearest(path.name, names) or ("" if names else f"; there is no folder {path.parent} with files either")
         raise TraceError(f"no such file: {path}{hint or '; check the path'}")
     return [(path, path)]
 
@@ -97,12 +102,12 @@ def _relative(file: Path, folder: Path) -> str:
 
 
 def stem(path: Path, file: Path) -> str:
-    """Return what a log is called: the folder that was named, or the file without its suffix."""
+    """Return the name of a log: that of the folder, if one was named, or of the file without its suffix."""
     return path.resolve().name if path.is_dir() else file.stem
 
 
 def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
-    """Return the stems, each with as many parent folders as tell it from the others."""
+    """Return the stems, each with as many parent folders as distinguish it from the others."""
     names = [stem(path, file) for path, file in files]
     parents = [list(path.resolve().parents) for path, _ in files]
     depth = 0
@@ -112,7 +117,7 @@ def unique_names(files: list[tuple[Path, Path]]) -> list[str]:
             for i, name in enumerate(names)
         ]
         depth += 1
-    # run.csv beside run.jsonl: only the suffix tells them apart
+    # run.csv beside run.jsonl: only the suffix distinguishes them
     return [f"{name}{files[i][1].suffix}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
@@ -148,12 +153,12 @@ def is_remote(item: str) -> bool:
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Return the folder that copies lie in; it goes when the process ends."""
+    """Return the folder of the copies; it is removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="rlscaling-")
 
 
 def forget() -> None:
-    """Drop all copies, so that the next reading fetches anew."""
+    """Drop all copies, so that they are fetched again."""
     if _folder.cache_info().currsize:
         _folder().cleanup()
     _folder.cache_clear()
@@ -167,7 +172,7 @@ def fetch(item: str) -> Path:
     Raises
     ------
     TraceError
-        Without the package of the protocol, or when the file cannot be had.
+        Without the package of the protocol, or when the file cannot be fetched.
     """
     if item.startswith(wandb_cloud.SCHEME):
         return wandb_cloud.fetch(item, Path(tempfile.mkdtemp(dir=_folder().name)))
@@ -183,7 +188,7 @@ def fetch(item: str) -> Path:
     try:
         system, path = url_to_fs(item)
         system.get(path, str(target), recursive=system.isdir(path))
-    except Exception as error:  # every protocol has errors of its own
+    except Exception as error:  # every protocol raises errors of its own
         raise TraceError(
             f"cannot read {item}: {type(error).__name__}: {error}; check the address and your login"
         ) from None

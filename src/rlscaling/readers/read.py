@@ -1,4 +1,4 @@
-"""Read evaluations from logs: our own traces, tables with any column names, and what trainers and loggers write."""
+"""`read_trace`, `read_traces`: the evaluations in trace files, tables, and logs of trainers and loggers."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def read_trace(
 ) -> Trace:
     r"""Read one run's evaluations from a log.
 
-    What was guessed or left out is said in ``Trace.notes``; logs of trainers leave a whole receipt in
-    ``Trace.metadata["receipt"]``. Compute is summed over training rows and looked up at the step of each evaluation.
+    ``Trace.notes`` states what was assumed or left out; for logs of trainers, ``Trace.metadata["receipt"]`` is the
+    whole receipt. Compute is summed over training rows and looked up at the step of each evaluation.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def read_trace(
         one of these.
     compute_column, pass_rate_column
         The columns to take; by default ``compute`` or ``compute_gpu_hours`` and ``pass_rate``, else the ones
-        whose names say most plainly that they are meant.
+        with the plainest names.
     compute_unit
-        One of ``COMPUTE_UNITS``; by default what the file or the column's name says, else GPU-hours.
+        One of ``COMPUTE_UNITS``; by default that of the file or of the column's name, else GPU-hours.
     scale
         What the scores are: ``"fraction"``, ``"percent"``, ``"pm1"`` (from -1 to 1), ``"reward"`` (unbounded), or
         ``"auto"``: fractions, but a reward where values between 0 and 2 can be neither fractions nor percentages;
@@ -60,22 +60,22 @@ def read_trace(
     run
         The run to take from a file that holds several.
     run_column
-        The column that tells runs apart; by default ``run``, ``run_id``, ``run_name``, or ``recipe``,
+        The column that distinguishes runs; by default ``run``, ``run_id``, ``run_name``, or ``recipe``,
         ``name`` and ``seed`` together.
     domain
         The domain to take from a file that holds several.
     drop_missing
-        Leave rows without a pass rate or compute out, and say how many. The options below are for logs of trainers.
+        Leave out rows without a pass rate or compute, and note how many. The options below are for logs of trainers.
     metric
-        Name, or glob, of the metric that is the pass rate; by default the one that is plainly meant.
+        Name, or glob, of the metric that is the pass rate; by default the one with the plainest name.
     compute_from
         What to count compute in: ``"gpu-hours"`` (default), ``"wall-hours"``, ``"tokens"``, ``"flops"`` or ``"steps"``.
     n_gpus
-        GPUs of the run, generators and trainers together; needed where the log does not hold it.
+        GPUs of the run, generators and trainers together; needed where the log does not state it.
     device_factor
-        Hours are multiplied by it, to turn those of one device into another's; ``"A100:H100"`` takes the ratio of
-        the peak dense 16-bit matrix rates that their makers state (a table in ``readers/devices.py``; not measured),
-        ``"price:A100:H100"`` that of prices of an hour.
+        Hours are multiplied by it, to convert those of one device to another's; ``"A100:H100"`` takes the ratio of
+        the peak dense 16-bit matrix rates stated by their makers (a table in ``readers/devices.py``; not measured),
+        ``"price:A100:H100"`` that of their prices per hour.
     eval_time
         ``"exclude"`` the time of evaluations from compute, or ``"include"`` it.
     eval_before_update
@@ -83,7 +83,7 @@ def read_trace(
     gap
         Seconds without a row that count as a pause, where time is taken from the clock.
     resume
-        Which rows count where a resumed run did steps again: the ``"last"`` ones (useful compute), the ``"first"``, or
+        Which rows count when a resumed run repeated steps: the ``"last"`` ones (useful compute), the ``"first"``, or
         ``"all"`` (executed compute).
     missing_start
         ``"refuse"`` a log whose first steps are missing, or ``"estimate"`` what they cost.
@@ -98,7 +98,7 @@ def read_trace(
     Raises
     ------
     TraceError
-        When the file cannot be used as it stands; the message says where, why and what to do.
+        When the file cannot be used as it stands; the message names the place, the reason and the remedy.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     paths
         A file, a folder, a glob such as ``"runs/*/trace.jsonl"``, or several of these.
     **options
-        As for ``read_trace``; they hold for every file. ``stitch=True`` takes all logs as pieces of one run.
+        As for ``read_trace``, for every file; ``stitch=True`` takes all logs as pieces of one run.
 
     Returns
     -------
@@ -149,21 +149,21 @@ def read_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     TraceError
         When one of the files cannot be used as it stands.
     """
-    wanted = ReadOptions(**options)
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
+    read_options = ReadOptions(**options)
+    items = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not items:
         raise TraceError("no files were given; name at least one")
-    found = {file.resolve(): (path, file) for item in given for path, file in expand(item)}
-    names = unique_names(list(found.values()))
-    if wanted.stitch:
-        return _built(names[0], stitched_parts([file for _, file in found.values()], wanted))
+    files = {file.resolve(): (path, file) for item in items for path, file in expand(item)}
+    names = unique_names(list(files.values()))
+    if read_options.stitch:
+        return _built(names[0], stitched_parts([file for _, file in files.values()], read_options))
     traces: dict[str, Trace] = {}
-    for name, (_, file) in zip(names, found.values(), strict=True):
-        traces |= _built(name, parts_of(file, wanted))
+    for name, (_, file) in zip(names, files.values(), strict=True):
+        traces |= _built(name, parts_of(file, read_options))
     return traces
 
 
 def _built(name: str, parts: Parts) -> dict[str, Trace]:
-    """Return the traces of one source; what was read for them may then go."""
+    """Return the traces of one source, after which its content may be freed."""
     keys = {label: f"{name}:{label}" if label else name for label in parts}
     return {keys[label]: build().named(keys[label]) for label, build in parts.items()}

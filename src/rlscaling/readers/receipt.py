@@ -1,4 +1,4 @@
-"""The receipt of a reading: what was matched, what was assumed, what was left out, and of which bytes."""
+"""`Receipt`: what was matched, assumed and left out when a run was read, and from which files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ CHUNK = 1 << 20
 
 
 class Finding(NamedTuple):
-    """One thing about a run that would go wrong.
+    """One doubtful thing about a run.
 
     Attributes
     ----------
     severity : str
-        ``"decide"``: no answer should be trusted before somebody decided; ``"warn"``: it was read in a stated way.
+        ``"decide"``: no result can be trusted until this is decided; ``"warn"``: it was read in the stated way.
     what, remedy : str
-        What is the case, and what to do.
+        What is doubtful, and what to do about it.
     """
 
     severity: str
@@ -34,7 +34,7 @@ class Receipt:
     Attributes
     ----------
     reader, framework
-        The kind of file, and whose names its keys are; "" when nobody's.
+        The format, and the framework that its keys belong to; "" for none.
     run, domain
         Which run and evaluation set of the source.
     files : list of dict
@@ -69,13 +69,13 @@ class Receipt:
             self.dropped[reason] = self.dropped.get(reason, 0) + int(n)
 
     def warn(self, what: str, remedy: str, *, decide: bool = False) -> None:
-        """Add a warning, once."""
+        """Add a warning, unless it is there already."""
         finding = Finding("decide" if decide else "warn", what, remedy)
         if finding not in self.warnings:
             self.warnings.append(finding)
 
     def copy(self) -> Receipt:
-        """Return a receipt that can be filled on without touching this one."""
+        """Return a receipt that can be filled further without changing this one."""
         return Receipt(**self._fields())
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Receipt:
 def fingerprints(files: Sequence[Path], content: bytes | None = None, *, hashed: bool = True) -> list[dict[str, Any]]:
     """Return name, size and SHA-256 of some files; a folder stands for the files in it.
 
-    ``content`` is that of the only file, where it has been read already. Without ``hashed`` the SHA-256 is left out.
+    ``content`` is that of the only file, if it has been read already. Without ``hashed`` the SHA-256 is left out.
     """
     if content is not None and len(files) == 1:
         digest = hashlib.sha256(content).hexdigest() if hashed else None

@@ -65,7 +65,7 @@ def _is_database(path: Path, data: bytes) -> bool:
 
 def _unknown_database(path: Path, data: bytes, options: ReadOptions) -> Parts:
     raise TraceError(
-        f"{path.name} is a SQLite database, but damaged, or not one of MLflow or trackio; copy it anew with its -wal "
+        f"{path.name} is a SQLite database, but damaged, or not one of MLflow or trackio; copy it again with its -wal "
         "file, or export the run as CSV"
     )
 
@@ -115,7 +115,7 @@ def _read(file: Path, options: ReadOptions) -> tuple[Reader, Parts | list[Log]]:
     if options.run_column is not None:
         raise TraceError(
             f"run_column= / --run-column names a column of a table, but {file.name} is a log ({reader.name}), which "
-            "tells its runs apart by itself; choose one with run= / --run"
+            "names its runs itself; choose one with run= / --run"
         )
     return reader, reader.logs(file, data, options)
 

@@ -1,4 +1,4 @@
-"""Tables with any column names: CSV, Parquet and JSON from elsewhere; and the way from a table to traces."""
+"""A table with any column names, and the traces in it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUN_COLUMNS = ("run", "run_id", "run_name", "experiment", "recipe", "name", "see
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Cells as the file has them: column name -> one cell per row, and the number of each row in the file."""
+    """Cells as they are in the file: column name -> one cell per row, and the number of each row in the file."""
 
     source: str
     columns: Mapping[str, list[Any]]
@@ -56,7 +56,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class TableSource:
-    """What a file says about itself, beyond its table; ``reader`` where the receipt should not name that of tables."""
+    """What a file states besides its table; ``reader`` where the receipt is to name another one than that of tables."""
 
     name: str = ""
     compute_column: str | None = None
@@ -66,20 +66,20 @@ class TableSource:
     reader: str = ""
 
 
-def parts_of_table(table: Table, options: ReadOptions, origin: TableSource | None = None) -> Parts:
+def parts_of_table(table: Table, options: ReadOptions, table_source: TableSource | None = None) -> Parts:
     """Return the traces in a table, one for each run and domain that the options leave."""
-    origin = origin or TableSource(metadata={"source": table.source})
+    table_source = table_source or TableSource(metadata={"source": table.source})
     if not table.rows:
         raise TraceError(f"{table.source} has a header but no rows; give a file with evaluations")
     run_columns = _run_columns(table, options)
     parts = _runs(table, options, run_columns)
     if "domain" in table.columns:
         parts = _split(parts, ["domain"], options.domain, "domain")
-    elif options.domain is not None and origin.metadata.get("domain") != options.domain:
+    elif options.domain is not None and table_source.metadata.get("domain") != options.domain:
         raise TraceError(
-            f"domain={options.domain!r} was asked for, but {table.source} tells no domains apart; leave the option out"
+            f"domain={options.domain!r} was given, but {table.source} does not tell domains apart; leave the option out"
         )
-    return {label: _builder(part, label, options, origin, run_columns) for label, part in parts.items()}
+    return {label: _builder(part, label, options, table_source, run_columns) for label, part in parts.items()}
 
 
 def split_runs(table: Table, options: ReadOptions) -> dict[str, Table]:
@@ -92,27 +92,27 @@ def _runs(table: Table, options: ReadOptions, run_columns: list[str]) -> dict[st
         return _split({"": table}, run_columns, None if options.run is None else str(options.run), "run")
     if options.run is not None:
         raise TraceError(
-            f"run={options.run!r} was asked for, but {table.source} has no column that tells runs apart; "
+            f"run={options.run!r} was given, but {table.source} has no column that tells runs apart; "
             f"name it with run_column= / --run-column. {describe(table)}"
         )
     return {"": table}
 
 
 def _builder(
-    part: Table, label: str, options: ReadOptions, origin: TableSource, run_columns: list[str]
+    part: Table, label: str, options: ReadOptions, table_source: TableSource, run_columns: list[str]
 ) -> Callable[[], Trace]:
-    return lambda: build_trace(part, label, options, origin, run_columns)
+    return lambda: build_trace(part, label, options, table_source, run_columns)
 
 
 def _run_columns(table: Table, options: ReadOptions) -> list[str]:
-    """Return the columns that together tell runs apart."""
+    """Return the columns that together distinguish runs."""
     if options.run_column is not None:
         return [_named(table, options.run_column, "run_column= / --run-column")]
-    there = [(name, len(_labels(table, name))) for name in RUN_COLUMNS if name in table.columns]
-    # a value of its own in every row names checkpoints, not runs
-    telling = [name for name, n in there if 1 < n < len(table.rows)]
-    unique = [name for name in telling if name.startswith("run")]
-    return unique[:1] or telling or [name for name, n in there if n == 1][:1]
+    counts = [(name, len(_labels(table, name))) for name in RUN_COLUMNS if name in table.columns]
+    # a different value in every row names checkpoints, not runs
+    distinguishing = [name for name, n in counts if 1 < n < len(table.rows)]
+    unique = [name for name in distinguishing if name.startswith("run")]
+    return unique[:1] or distinguishing or [name for name, n in counts if n == 1][:1]
 
 
 def _labels(table: Table, column: str) -> list[str]:
@@ -130,14 +130,14 @@ def _split(parts: dict[str, Table], columns: list[str], wanted: str | None, what
     result: dict[str, Table] = {}
     for label, table in parts.items():
         keys = _keys(table, columns)
-        there = list(dict.fromkeys(keys))
-        if wanted is not None and wanted not in there:
+        values = list(dict.fromkeys(keys))
+        if wanted is not None and wanted not in values:
             raise TraceError(
                 f"{table.source} has no {what} {wanted!r} in column {':'.join(columns)!r}; it has "
-                f"{', '.join(there[:20])}{nearest(wanted, there)}"
+                f"{', '.join(values[:20])}{nearest(wanted, values)}"
             )
-        for value in there if wanted is None else [wanted]:
-            name = ":".join(filter(None, (label, value if len(there) > 1 and wanted is None else "")))
+        for value in values if wanted is None else [wanted]:
+            name = ":".join(filter(None, (label, value if len(values) > 1 and wanted is None else "")))
             result[name] = table.select([key == value for key in keys])
     return result
 
@@ -146,17 +146,19 @@ def _keys(table: Table, columns: list[str]) -> list[str]:
     return [":".join(map(_label, cells)) for cells in zip(*(table.columns[name] for name in columns), strict=True)]
 
 
-def build_trace(table: Table, label: str, options: ReadOptions, origin: TableSource, run_columns: list[str]) -> Trace:
+def build_trace(
+    table: Table, label: str, options: ReadOptions, table_source: TableSource, run_columns: list[str]
+) -> Trace:
     """Return the trace of one run and domain."""
-    notes = list(origin.notes)
-    compute_column = _compute_column(table, options, origin, notes)
+    notes = list(table_source.notes)
+    compute_column = _compute_column(table, options, table_source, notes)
     pass_rate_column = _pass_rate_column(table, options, notes)
     if compute_column == pass_rate_column:
         raise TraceError(f"column {compute_column!r} cannot be both compute and pass rate; name another one")
-    unit = options.compute_unit or _unit(compute_column, origin, notes)
-    read = len(table.rows)
+    unit = options.compute_unit or _unit(compute_column, table_source, notes)
+    n_read = len(table.rows)
     table = _without_blanks(table, compute_column, pass_rate_column, options, notes)
-    scale, y = scaled(numbers(table, pass_rate_column), options, origin, notes)
+    scale, y = scaled(numbers(table, pass_rate_column), options, table_source, notes)
     C = numbers(table, compute_column)
     try:
         C, y = check_series(C, y, scale=scale, rows=table.rows)
@@ -164,40 +166,44 @@ def build_trace(table: Table, label: str, options: ReadOptions, origin: TableSou
         raise TraceError(f"{table.source}{':' + label if label else ''}: {error}") from None
     chosen = (compute_column, pass_rate_column, *run_columns, "domain")
     columns = {name: _extra(table, name, scale) for name in table.columns if name not in chosen}
-    metadata = {"scale": scale, **origin.metadata}
+    metadata = {"scale": scale, **table_source.metadata}
     if scale not in ("fraction", metadata["scale"]):
         metadata["scale"] = scale
     for key, names in (("run", run_columns), ("domain", ["domain"] if "domain" in table.columns else [])):
         if names:
             metadata[key] = _keys(table, names)[0]
     if options.receipt and "receipt" not in metadata:
-        receipt = Receipt(reader=origin.reader, run=label, rows_read=read, rows_kept=len(C))
+        receipt = Receipt(reader=table_source.reader, run=label, rows_read=n_read, rows_kept=len(C))
         receipt.assumed = {"compute unit": unit, "scale": scale}
         receipt.columns = {"pass rate": pass_rate_column, "compute": compute_column}
-        receipt.drop("without compute or pass rate", read - len(C))
+        receipt.drop("without compute or pass rate", n_read - len(C))
         metadata["receipt"] = receipt.to_dict()
-    if idle := options.idle(FOR_LOGS):
-        notes.append(f"{', '.join(idle)}: no effect on a table or trace, whose compute stands in a column.")
+    if without_effect := options.without_effect(FOR_LOGS):
+        notes.append(f"{', '.join(without_effect)}: no effect on a table or trace, whose compute is in a column.")
     try:
-        return Trace(C, y, compute_unit=unit, name=origin.name, columns=columns, metadata=metadata, notes=tuple(notes))
-    except TraceError as error:  # what its own header says of it
+        return Trace(
+            C, y, compute_unit=unit, name=table_source.name, columns=columns, metadata=metadata, notes=tuple(notes)
+        )
+    except TraceError as error:  # what its own header states
         raise TraceError(f"{table.source}: {error}") from None
 
 
-def _compute_column(table: Table, options: ReadOptions, origin: TableSource, notes: list[str]) -> str:
+def _compute_column(table: Table, options: ReadOptions, table_source: TableSource, notes: list[str]) -> str:
     option = "compute_column= / --compute-column"
     if options.compute_column is not None:
         return _named(table, options.compute_column, option)
-    if options.compute_from is not None and not (origin.compute_column and options.compute_from == origin.compute_unit):
-        found = [name for name in table.columns if (PLAIN_COMPUTE.get(name) or unit_of(name)) == options.compute_from]
-        found = [name for name in found if not re.search(NOT_COMPUTE, name.lower())]
-        if len(found) != 1:
-            which = f"the {options.compute_from} could be {' or '.join(map(repr, found))}" if found else (
+    if options.compute_from is not None and not (
+        table_source.compute_column and options.compute_from == table_source.compute_unit
+    ):
+        names = [name for name in table.columns if (PLAIN_COMPUTE.get(name) or unit_of(name)) == options.compute_from]
+        names = [name for name in names if not re.search(NOT_COMPUTE, name.lower())]
+        if len(names) != 1:
+            which = f"the {options.compute_from} could be {' or '.join(map(repr, names))}" if names else (
                 f"no column counts {options.compute_from}, by its name")  # fmt: skip
             raise TraceError(f"{table.source}: {which}; choose with {option}. {describe(table)}")
-        return found[0]
-    if origin.compute_column is not None:
-        return _named(table, origin.compute_column, option)
+        return names[0]
+    if table_source.compute_column is not None:
+        return _named(table, table_source.compute_column, option)
     return _choose(table, COMPUTE_NAMES, "compute", notes)
 
 
@@ -206,13 +212,13 @@ def _pass_rate_column(table: Table, options: ReadOptions, notes: list[str]) -> s
         return _named(table, options.pass_rate_column, "pass_rate_column= / --pass-rate-column")
     if options.metric is None:
         return _choose(table, PASS_RATE_NAMES, "pass rate", notes)
-    found = [name for name in table.columns if fnmatch.fnmatchcase(name, options.metric)]
-    if len(found) > 1 and options.metric not in found:
+    names = [name for name in table.columns if fnmatch.fnmatchcase(name, options.metric)]
+    if len(names) > 1 and options.metric not in names:
         raise TraceError(
-            f"{table.source}: metric={options.metric!r} matches {len(found)} columns ({', '.join(found[:20])}), and a "
+            f"{table.source}: metric={options.metric!r} matches {len(names)} columns ({', '.join(names[:20])}), and a "
             "table is read as one curve; name one"
         )
-    return found[0] if len(found) == 1 else _named(table, options.metric, "metric= / --metric")
+    return names[0] if len(names) == 1 else _named(table, options.metric, "metric= / --metric")
 
 
 def _named(table: Table, name: str, option: str) -> str:
@@ -223,7 +229,7 @@ def _named(table: Table, name: str, option: str) -> str:
 
 
 def nearest(name: str, names: list[str]) -> str:
-    """Return a hint at the nearest of some names, or nothing."""
+    """Return a hint at the nearest of some names, or an empty text."""
     lower = {other.lower(): other for other in names}
     close = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.5)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
@@ -249,7 +255,7 @@ def _describe_cells(cells: list[Any]) -> str:
 
 
 def _choose(table: Table, ranks: tuple[str, ...], what: str, notes: list[str]) -> str:
-    """Return the column whose name says most plainly that it is the one, refusing to toss a coin."""
+    """Return the column with the plainest name, and raise where several are equally plain."""
     option = f"{what.replace(' ', '_')}_column= / --{what.replace(' ', '-')}-column"
     never = NOT_A_PASS_RATE if what == "pass rate" else NOT_COMPUTE
     usable = [
@@ -257,16 +263,16 @@ def _choose(table: Table, ranks: tuple[str, ...], what: str, notes: list[str]) -
     ]
     for rank, pattern in enumerate(ranks):
         # the plain name (rank 0) is taken whatever it holds: a blank one is an error
-        found = [name for name in (usable if rank else table.columns) if re.search(pattern, name.lower().strip())]
-        if len(found) > 1:
+        names = [name for name in (usable if rank else table.columns) if re.search(pattern, name.lower().strip())]
+        if len(names) > 1:
             raise TraceError(
-                f"{table.source}: the {what} could be {' or '.join(map(repr, found))}; choose with {option}. "
+                f"{table.source}: the {what} could be {' or '.join(map(repr, names))}; choose with {option}. "
                 + describe(table)
             )
-        if found:
+        if names:
             if rank:
-                notes.append(f"Took column {found[0]!r} as the {what}; {option} chooses.")
-            return found[0]
+                notes.append(f"Took column {names[0]!r} as the {what}; {option} chooses.")
+            return names[0]
     raise TraceError(f"{table.source}: no column looks like the {what}; name it with {option}. {describe(table)}")
 
 
@@ -274,9 +280,9 @@ def _has_numbers(cells: list[Any]) -> bool:
     return any(_try_number(cell) is not None for cell in cells if not is_blank(cell))
 
 
-def _unit(column: str, origin: TableSource, notes: list[str]) -> str:
-    if origin.compute_unit and (column == origin.compute_column):
-        return origin.compute_unit
+def _unit(column: str, table_source: TableSource, notes: list[str]) -> str:
+    if table_source.compute_unit and (column == table_source.compute_column):
+        return table_source.compute_unit
     plain = PLAIN_COMPUTE.get(column)
     if plain:
         return plain
@@ -311,23 +317,23 @@ def _without_blanks(table: Table, compute: str, pass_rate: str, options: ReadOpt
     return table if all(keep) else table.select(keep)
 
 
-def scaled(y: FloatArray, options: ReadOptions, origin: TableSource, notes: list[str]) -> tuple[str, FloatArray]:
-    """Return the scale to use, "auto" and the file's own word resolved, and the values."""
+def scaled(y: FloatArray, options: ReadOptions, table_source: TableSource, notes: list[str]) -> tuple[str, FloatArray]:
+    """Return the scale, once "auto" and the one stated in the file are resolved, and the values."""
     scale = options.scale
-    if scale in ("fraction", "auto") and origin.metadata.get("scale") == "reward":
+    if scale in ("fraction", "auto") and table_source.metadata.get("scale") == "reward":
         return "reward", y
     if scale != "auto":
         return scale, y
     if np.isfinite(y).all() and likely_scale(y) == "reward" and y.min() >= 0 and y.max() <= 2:
         notes.append(
-            f"Values reach {float(y.max())}: not a pass rate; read as an unbounded reward; give --scale to choose."
+            f"Values reach {float(y.max())}: not a pass rate; read as an unbounded reward; scale= / --scale chooses."
         )
         return "reward", y
     return "fraction", y
 
 
 def numbers(table: Table, name: str) -> FloatArray:
-    """Return a column as floats, refusing the first cell that is not a number."""
+    """Return a column as floats; raise for the first cell that is not a number."""
     values = np.empty(len(table.rows))
     for i, cell in enumerate(table.columns[name]):
         number = _try_number(cell)
@@ -340,7 +346,7 @@ def numbers(table: Table, name: str) -> FloatArray:
 
 
 def _extra(table: Table, name: str, scale: str) -> Any:
-    """Return a column that is kept beside the two: numbers where all its cells are, else the cells."""
+    """Return one of the other columns: numbers if all its cells are, else the cells."""
     cells = [None if is_blank(cell) else cell for cell in table.columns[name]]
     values = [math.nan if cell is None else _try_number(cell) for cell in cells]
     if any(value is None for value in values):
@@ -361,7 +367,7 @@ def is_blank(cell: Any) -> bool:
 def _try_number(cell: Any) -> float | None:
     if isinstance(cell, bool) or (not isinstance(cell, str | int | float) and not hasattr(cell, "__float__")):
         return None
-    if isinstance(cell, str) and "_" in cell:  # Python reads 1_000 as a number; a log does not mean it so
+    if isinstance(cell, str) and "_" in cell:  # Python reads 1_000 as a number, which a log does not mean
         return None
     try:
         return float(cell)

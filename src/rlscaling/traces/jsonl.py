@@ -34,7 +34,7 @@ def parse_lines(data: bytes, name: str) -> tuple[list[Line], int]:
     Raises
     ------
     TraceError
-        For a broken line that is not the last one: a kill cannot have done that.
+        For a broken line that is not the last one, which cannot be the result of a kill.
     """
     raws = _split(data)
     lines: list[Line] = []
@@ -74,7 +74,7 @@ def _excerpt(raw: bytes) -> str:
 
 
 def check_header(lines: list[Line], name: str) -> dict[str, Any]:
-    """Return the header, which must be the first line, the only one, and of a version this package knows."""
+    """Return the header, which must be the first line, the only one, and of a version that this package reads."""
     if not lines:
         raise TraceError(f"{name} is empty: not a trace; write it with TraceWriter or write_trace")
     header = lines[0].row
@@ -82,10 +82,12 @@ def check_header(lines: list[Line], name: str) -> dict[str, Any]:
         raise TraceError(f'{name}, line {lines[0].number}: no {{"kind": "header"}} there; not a trace of this package')
     again = next((line.number for line in lines[1:] if line.row.get("kind") == "header"), None)
     if again is not None:
-        raise TraceError(f"{name}, line {again}: a second header; two traces stand in one file, split it there")
+        raise TraceError(f"{name}, line {again}: a second header; two traces are in one file; split it there")
     version = header.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise TraceError(f"{name} has schema_version {version!r}, this one reads up to {SCHEMA_VERSION}; upgrade")
+        raise TraceError(
+            f"{name} has schema_version {version!r}, and this version of rlscaling reads up to {SCHEMA_VERSION}; upgrade it"
+        )
     return header
 
 

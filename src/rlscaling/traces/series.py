@@ -29,7 +29,7 @@ def check_series(
     pass_rate
         Score of each evaluation, shape (n,).
     bounded
-        Refuse scores outside [0, 1].
+        Raise for scores outside [0, 1].
     scale
         What the scores are: ``"fraction"``, ``"percent"`` (divided by 100), ``"pm1"`` (from [-1, 1], mapped
         by (y + 1) / 2) or ``"reward"`` (left as they are, not bounded).
@@ -44,7 +44,7 @@ def check_series(
     Raises
     ------
     TraceError
-        When the series cannot be used as it stands; the message says where, why and what to do.
+        When the series cannot be used as it stands; the message names the place, the reason and the remedy.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def check_series(
 
 
 def _check_order(C: FloatArray, place: Callable[[int], str], places: str) -> None:
-    """Refuse compute that does not rise, naming the likeliest reason."""
+    """Raise for compute that does not rise, with the likeliest reason."""
     change = np.diff(C)
     if (change > 0).all():
         return
@@ -99,9 +99,9 @@ def _check_order(C: FloatArray, place: Callable[[int], str], places: str) -> Non
         )
     if len(falls):
         i = int(falls[0])
-        tail = f", and {len(falls) - 1} more times" if len(falls) > 1 else ""
+        more = f", and {len(falls) - 1} more times" if len(falls) > 1 else ""
         raise TraceError(
-            f"compute falls from {C[i - 1]:g} to {C[i]:g} at {place(i)}{tail}; sort by compute (if a run was "
+            f"compute falls from {C[i - 1]:g} to {C[i]:g} at {place(i)}{more}; sort by compute (if a run was "
             "resumed and logged these steps again, keep one copy of them)"
         )
     if counts.max() > 1:
@@ -109,7 +109,7 @@ def _check_order(C: FloatArray, place: Callable[[int], str], places: str) -> Non
         first, second = np.flatnonzero(C == twice)[:2]
         total = f" (duplicate compute at {int((counts > 1).sum())} values)" if (counts > 1).sum() > 1 else ""
         raise TraceError(
-            f"compute {twice:g} is a duplicate: it stands at {place(int(first))} and at "
+            f"compute {twice:g} is a duplicate: it is at {place(int(first))} and at "
             f"{place(int(second))}{total}; average them or keep one"
         )
 

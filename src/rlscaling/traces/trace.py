@@ -1,7 +1,4 @@
-"""One run's evaluations: the object every fit starts from, and how it is written to a file.
-
-The file of a run that still goes on is in ``journal.py``; the columns it may hold are in ``schema.py``.
-"""
+"""The `Trace` object: the evaluations of one run, from which every fit starts."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Trace:
     columns
         Other values of each evaluation, shape (n,) each, such as ``step``, ``n_prompts``, ``pass_rate_se``.
     metadata
-        What the header of the file says about the run.
+        What the header of the file states about the run.
     notes
         What was assumed or recovered while reading, one sentence each.
 
@@ -78,7 +75,7 @@ class Trace:
 
     @property
     def scale(self) -> str:
-        """Scale the scores were logged in; fractions here whatever it says, except for ``"reward"``."""
+        """Scale in which the scores were logged; here they are fractions, except for ``"reward"``."""
         return str(self.metadata.get("scale", "fraction"))
 
     @property
@@ -117,7 +114,7 @@ class Trace:
         if not keep.any():
             raise TraceError(
                 f"no evaluation at or below {compute:g} {self.compute_unit}: the first is at "
-                f"{self.compute[0]:g}; ask for at least that"
+                f"{self.compute[0]:g}; choose that or more"
             )
         columns = {key: values[keep] for key, values in self.columns.items()}
         return dataclasses.replace(self, compute=self.compute[keep], pass_rate=self.pass_rate[keep], columns=columns)
@@ -137,7 +134,7 @@ class Trace:
 
     @classmethod
     def from_frame(cls, frame: Any, *, compute: str = "compute", pass_rate: str = "pass_rate", **fields: Any) -> Trace:
-        """Return the trace held by a pandas or polars frame.
+        """Return the trace in a pandas or polars frame.
 
         Parameters
         ----------
@@ -155,9 +152,9 @@ class Trace:
                     f"the frame has no column {wanted!r}; it has {', '.join(names)}; name it with compute= / pass_rate="
                 )
         attrs = getattr(frame, "attrs", {})
-        known = {key: attrs[key] for key in ("name", "compute_unit", "metadata", "notes") if key in attrs}
+        attributes = {key: attrs[key] for key in ("name", "compute_unit", "metadata", "notes") if key in attrs}
         columns = {name: frame[name] for name in names if name not in (compute, pass_rate)}
-        return cls(frame[compute], frame[pass_rate], columns=columns, **{**known, **fields})
+        return cls(frame[compute], frame[pass_rate], columns=columns, **{**attributes, **fields})
 
 
 def _column(values: Any, name: str, n: int) -> NDArray[Any]:

@@ -60,8 +60,8 @@ def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, o
         raise TraceError("there are no runs to write; give at least one")
     if path.suffix not in ("", ".parquet"):
         raise TraceError(
-            f"cannot write several runs to {path.name!r}: end the name in .parquet, or give a folder (a name without an "
-            "ending) for one .jsonl file per run"
+            f"cannot write several runs to {path.name!r}: end the name in .parquet, or give a folder (a name without "
+            "an ending) for one .jsonl file per run"
         )
     files = {} if path.suffix else _file_names(traces)
     _check_not_there(path, overwrite)
@@ -89,9 +89,7 @@ def _file_names(traces: Mapping[str, Trace]) -> dict[str, str]:
         stem = re.sub(r"[^\w .()+=@-]+", "_", name).strip(" .") or "run"
         other = runs.setdefault(stem.lower(), name)
         if other != name:
-            raise TraceError(
-                f"the runs {other!r} and {name!r} would both be written to {stem}.jsonl; rename one of them"
-            )
+            raise TraceError(f"the runs {other!r} and {name!r} would both be written to {stem}.jsonl; rename one")
         files[name] = f"{stem}.jsonl"
     # a folder with a trace.jsonl is read as that one run
     if len(files) > 1 and "trace" in runs:

@@ -1,4 +1,4 @@
-"""Leave a trace with true GPU-hours while you train: a callback for the Trainer of transformers and TRL.
+"""A callback for the Trainer of transformers and TRL that writes a trace with GPU-hours.
 
 For any other loop use `TraceWriter`; ``examples/trace_any_loop.py`` shows how.
 """
@@ -28,7 +28,7 @@ LOGGED = {
     "completions/clipped_ratio": "truncation_rate",
     "clip_ratio/region_mean": "clip_fraction",
 }
-"""A Trainer's name of a metric -> our column, as the reader of its logs has it (a test compares them)."""
+"""A Trainer's name of a metric -> our column, as in the reader of its logs (a test compares them)."""
 
 
 class Stopwatch:
@@ -59,7 +59,7 @@ class Stopwatch:
 
 
 class CallbackTrace:
-    """What the callback does, without the base class: rows of a trace from a Trainer's events."""
+    """The trace of a callback, without its base class: rows made of a Trainer's events."""
 
     def __init__(
         self, path: str | Path, metric: str, n_gpus: float | None, n_prompts: int | None, header: Mapping[str, Any]
@@ -103,7 +103,7 @@ class CallbackTrace:
             self.writer.write("train", step=step, compute_gpu_hours=self.training.hours, **columns)
 
     def saved(self, step: int) -> None:
-        """Write down the compute at a checkpoint: a resume from it goes on from there."""
+        """Write the compute at a checkpoint, from which a resume continues."""
         if self.writer is not None:
             self.writer.write("train", step=step, compute_gpu_hours=self.training.hours)
 
@@ -122,7 +122,7 @@ class CallbackTrace:
         )  # fmt: skip
 
     def check(self) -> None:
-        """Raise when evaluations were made and none of their sets has the metric; called before the next step.
+        """Raise if evaluations were made and none of their sets has the metric; called before the next step.
 
         Raises
         ------

@@ -1,8 +1,7 @@
-"""The file of a run while it goes on: JSON lines that no kill can damage.
+"""`TraceWriter`: rows appended to a trace file, each on the disk when ``write`` returns.
 
-A header, then one object per evaluation or training step (``docs/trace-file.md``). Every line is on the disk
-before ``TraceWriter.write`` returns, a line cut short by a kill is set aside on reopening, and no logged row
-is ever lost.
+The file has a header, then one JSON object per evaluation or training step (``docs/trace-file.md``). A line cut short
+by a kill is moved aside when the file is opened again, and no logged row is ever lost.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class TraceWriter:
     path
         The file, in a folder that exists.
     header
-        What is known about the run: ``run_id``, ``recipe``, ``seed``, ``compute_unit``, ``config_hash`` ...
+        What describes the run: ``run_id``, ``recipe``, ``seed``, ``compute_unit``, ``config_hash`` ...
     append
-        Go on with a file that is there. A torn last line is moved to ``<path>.torn``.
+        Continue a file that is there. A torn last line is moved to ``<path>.torn``.
 
     Attributes
     ----------
@@ -74,7 +73,7 @@ class TraceWriter:
             self.close()
             raise
 
-    def _resume(self, given: dict[str, Any]) -> bool:
+    def _resume(self, expected: dict[str, Any]) -> bool:
         """Set aside a torn last line and read the header; False when the file holds none yet."""
         assert self._fd is not None
         lines, self.recovered = _recover(self._fd, self.path)
@@ -82,10 +81,10 @@ class TraceWriter:
             return False
         self.header = check_header(lines, self.path.name)
         for key in ("run_id", "config_hash"):
-            if key in given and key in self.header and plain(given[key]) != self.header[key]:
+            if key in expected and key in self.header and plain(expected[key]) != self.header[key]:
                 raise TraceError(
                     f"{self.path} belongs to another run: its {key} is {self.header[key]!r}, not "
-                    f"{given[key]!r}; resume with the same configuration or choose another folder"
+                    f"{expected[key]!r}; resume with the same configuration or choose another folder"
                 )
         self.n_rows = len(lines) - 1
         return True
@@ -111,7 +110,7 @@ class TraceWriter:
         for key in _REQUIRED_FINITE:
             if key in row and (isinstance(row[key], bool) or not isinstance(row[key], int | float)):
                 raise TraceError(
-                    f"{key} is {columns[key]!r} in {kind} row {self.n_rows + 1}: not a finite number; mend "
+                    f"{key} is {columns[key]!r} in {kind} row {self.n_rows + 1}: not a finite number; correct "
                     "it before writing"
                 )
         self._append(json_line(row))
@@ -203,7 +202,7 @@ def _recover(fd: int, path: Path) -> tuple[list[Line], str]:
             lines[-1] = lines[-1]._replace(raw=lines[-1].raw + b"\n")
         return lines, ""
     if good == 0 and not HEADER_START.startswith(data[: len(HEADER_START)]):
-        raise TraceError(f"{path} is not a trace (it does not begin with our header); it was left as it is")
+        raise TraceError(f"{path} is not a trace (it does not begin with the header of one); it was left as it is")
     torn = path.with_name(path.name + ".torn")
     torn_fd = os.open(torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:

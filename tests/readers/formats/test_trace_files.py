@@ -1,4 +1,4 @@
-"""Our own trace files, JSON lines and Parquet of others."""
+"""Trace files of this package, and JSON lines and Parquet files of others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_own_trace_of_several_domains(tmp_path):
         read_trace(path, domain="maths")
     write_trace(code, tmp_path / "code.jsonl")
     assert read_trace(tmp_path / "code.jsonl", domain="code").metadata["domain"] == "code"
-    with pytest.raises(TraceError, match="tells no domains apart"):
+    with pytest.raises(TraceError, match="does not tell domains apart"):
         read_trace(tmp_path / "code.jsonl", domain="math")
 
 

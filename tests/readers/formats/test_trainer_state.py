@@ -25,9 +25,9 @@ def trl_state(folder, steps=8):
 def test_trl_takes_the_checkpoint_with_the_highest_number(tmp_path):
     trl_state(tmp_path / "checkpoint-12", 12)
     trl_state(tmp_path / "checkpoint-8", 8)
-    found = read_traces(tmp_path, n_gpus=100)
-    assert [name.rpartition(":")[2] for name in found] == ["a", "b"]
-    a, b = found.values()
+    runs = read_traces(tmp_path, n_gpus=100)
+    assert [name.rpartition(":")[2] for name in runs] == ["a", "b"]
+    a, b = runs.values()
     assert a.columns["step"].tolist() == [4, 8, 12]
     assert a.compute.tolist() == pytest.approx([2, 4, 6])  # 18 s a step, the mean over a window of two
     assert b.pass_rate.tolist() == pytest.approx([0.3, 0.5, 0.7])

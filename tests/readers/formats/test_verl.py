@@ -1,4 +1,4 @@
-"""verl's file logger: cells of another kind, a byte-order mark."""
+"""verl's file logger: cells of another kind, a byte-order mark, no msgspec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on W&B's servers, which a stand-in for the package gives."""
+"""Runs on W&B's servers, returned by a stand-in for the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlscaling.readers.paths import forget
 
 
 class FakeRun:
-    """A run as `wandb.Api` gives it, as far as it is asked."""
+    """A run as `wandb.Api` returns it, with the attributes that are used."""
 
     def __init__(self, run_id, rows, name="grpo 7", last=None, export=None):
         self.id, self.name, self.state, self._rows, self._export = run_id, name, "finished", rows, export
@@ -83,7 +83,7 @@ def test_what_wandb_refuses_is_said(wandb_server, monkeypatch):
         read_trace("wandb://team/rl/zz")
     with pytest.raises(TraceError, match="wandb://team/rl holds no runs"):
         read_traces("wandb://team/rl")
-    with pytest.raises(TraceError, match="wandb://team is no W&B run; write wandb://entity/project/run"):
+    with pytest.raises(TraceError, match="wandb://team is not a W&B run; write wandb://entity/project/run"):
         read_trace("wandb://team")
     wandb_server["team/rl/ef"] = FakeRun("ef", [], last=-1)
     with pytest.raises(TraceError, match="holds no history; the run logged nothing"):

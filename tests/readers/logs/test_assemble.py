@@ -1,4 +1,4 @@
-"""From logs to traces: scales, and scores that are no numbers."""
+"""From logs to traces: scales, and scores that are not numbers."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def test_a_score_that_is_no_number_is_counted_as_such(tmp_path, bad):
     path.write_text("\n".join(lines) + "\n")
     trace = read_trace(path)
     assert trace.columns["step"].tolist() == [0, 10, 30, 40]
-    assert receipt(trace)["dropped"]["with a score that is no number (NaN, null, text)"] == 1
+    assert receipt(trace)["dropped"]["with a score that is not a number (NaN, null, text)"] == 1
     assert receipt(trace)["dropped"]["without this score"] == 36

@@ -14,7 +14,7 @@ from rlscaling.errors import TraceError
 
 
 def test_evaluation_time_outside_the_step_and_inside(tmp_path):
-    """verl #3117: from August 2025 on the test is no part of the step; both are told from the numbers."""
+    """verl #3117: since August 2025 the test is not part of the step; which one holds is seen in the numbers."""
     rows = log_files.verl_rows(steps=40, every=10)
     outside = verl(tmp_path, rows)
     old = [dict(row) for row in rows]
@@ -62,7 +62,7 @@ def test_units_and_devices(tmp_path):
         read_trace(path, device_factor="A100:Z9")
     priced = read_trace(path, device_factor="price:A100:H100")
     assert priced.compute[-1] == pytest.approx(hours * 1.30 / 3.00)
-    assert "prices an hour" in receipt(priced)["assumed"]["device factor"]
+    assert "prices per hour" in receipt(priced)["assumed"]["device factor"]
     with pytest.raises(TraceError, match=r"nor price:FROM:TO \(A100, H100, H200\)"):
         read_trace(path, device_factor="price:V100:H100")
     with pytest.raises(TraceError, match="no metric counts flops here"):
@@ -91,6 +91,6 @@ def test_times_below_zero_must_be_decided(tmp_path):
     rows = log_files.verl_rows(40, 10)
     rows[15]["timing_s/step"] = -300.0
     trace = read_trace(verl(tmp_path, rows))
-    (found,) = [w for w in receipt(trace)["warnings"] if "below 0 seconds" in w["what"]]
-    assert found["severity"] == "decide"
+    (finding,) = [w for w in receipt(trace)["warnings"] if "below 0 seconds" in w["what"]]
+    assert finding["severity"] == "decide"
     assert any("of 40 steps have no training row" in note for note in trace.notes)

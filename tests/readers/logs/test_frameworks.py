@@ -54,7 +54,7 @@ def test_prime_rl_by_the_clock_without_its_pauses(tmp_path):
         if step % 5 == 0:
             rows.append({"step": step, "time": time, "eval/aime/all/solver/avg@8": 0.2 + step / 50})
     path = lines(tmp_path, rows)
-    with pytest.raises(TraceError, match=r"its rates tell of 8 trainer GPUs; generators come on top"):
+    with pytest.raises(TraceError, match=r"its rates imply 8 trainer GPUs; generators come on top"):
         read_trace(path)
     trace = read_trace(path, n_gpus=24)
     np.testing.assert_allclose(trace.compute, np.array([0, 600, 1080]) * 24 / 3600)

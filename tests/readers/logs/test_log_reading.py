@@ -1,4 +1,4 @@
-"""Rows that do not say their step, and time that no step accounts for."""
+"""Rows without a step, and time that no step accounts for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlscaling.errors import TraceError
 
 
 def test_rows_that_say_only_their_time_have_no_step(tmp_path):
-    """The time was given out as the step, and 1.7 thousand million steps were said to be missing."""
+    """The time was taken as the step, and 1.7 thousand million steps were reported missing."""
     rows = [{"_timestamp": 1.7e9 + 36 * i, "timing_s/step": 36.0} for i in range(1, 11)]
     rows += [{"_timestamp": 1.7e9 + 36 * i + 1, "val-core/m/acc/mean@4": i / 100} for i in (5, 10)]
     path = flat(tmp_path, sorted(rows, key=lambda row: row["_timestamp"]))
@@ -20,13 +20,13 @@ def test_rows_that_say_only_their_time_have_no_step(tmp_path):
     assert trace.compute.tolist() == pytest.approx([5, 10])
     assert "step" not in trace.columns
     assert trace.columns["wall_time"].tolist() == [145, 325]
-    with pytest.raises(TraceError, match="metrics.jsonl: no row says its step; count compute in another unit"):
+    with pytest.raises(TraceError, match="metrics.jsonl: no row has a step; count compute in another unit"):
         read_trace(path, compute_from="steps")
 
 
 def test_a_mean_over_steps_needs_the_steps(tmp_path):
     rows = [{"_timestamp": 1.7e9 + i, "train/step_time": 18.0, "eval/rewards/acc/mean": 0.1} for i in range(5)]
-    with pytest.raises(TraceError, match=r"TRL's seconds are a mean over steps, but no row says its step"):
+    with pytest.raises(TraceError, match=r"TRL's seconds are a mean over steps, but no row has a step"):
         read_trace(flat(tmp_path, rows), n_gpus=8)
 
 
@@ -53,5 +53,5 @@ def test_time_that_no_step_accounts_for_is_said(tmp_path, away):
     clock = np.cumsum([row.get("timing_s/step", 0.0) + row.get("timing_s/testing", 0.0) for row in rows])
     clock[20:] += away
     run = log_files.wandb_file(tmp_path, [{**row, "_timestamp": at} for row, at in zip(rows, clock, strict=True)])
-    said = [note for note in read_trace(run).notes if "passed by the clock" in note]
-    assert len(said) == (away > 3600)
+    notes = [note for note in read_trace(run).notes if "passed by the clock" in note]
+    assert len(notes) == (away > 3600)

@@ -1,4 +1,4 @@
-"""Steps that one log holds twice."""
+"""Steps that occur twice in one log."""
 
 from __future__ import annotations
 

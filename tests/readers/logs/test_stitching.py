@@ -1,4 +1,4 @@
-"""Pieces of a run in several logs, joined in order or refused."""
+"""Pieces of a run in several logs, joined in order, or not at all."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_piece_without_steps_or_dates_is_refused(tmp_path):
     first = log_files.console(tmp_path, rows)
     second = tmp_path / "second.log"
     second.write_text("{'loss': 0.1, 'step_time': 18.0, 'rewards/acc': 0.1}\n")
-    with pytest.raises(TraceError, match=r"second.log: no row says its step, so its place among the other pieces"):
+    with pytest.raises(TraceError, match=r"second.log: no row has a step, so its place among the other pieces"):
         read_traces([first, second], stitch=True)
 
 
@@ -135,5 +135,5 @@ def test_a_run_is_chosen_before_its_pieces_are_joined(tmp_path):
     assert whole.metadata["run"] == "first"
     with pytest.raises(TraceError, match="there is no run 'none'; there are first, other"):
         read_traces(paths, stitch=True, run="none")
-    with pytest.raises(TraceError, match="run='x' was asked for, but exp.jsonl tells no runs apart"):
+    with pytest.raises(TraceError, match="run='x' was given, but exp.jsonl does not tell runs apart"):
         read_trace(log_files.verl_file(tmp_path, rows), run="x")

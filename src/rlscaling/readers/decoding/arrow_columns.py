@@ -1,4 +1,4 @@
-"""Columns as pyarrow holds them: cells and numbers of a column are made when somebody asks for it.
+"""Columns of pyarrow tables, converted when they are asked for.
 
 A log has some 75 metrics, of which a dozen are read.
 """
@@ -44,7 +44,7 @@ class ArrowColumns(Mapping[str, list[Any]]):
         return len(self._arrays)
 
     def settle(self) -> None:
-        """Make the cells of all columns but those of numbers: what is damaged in them shows here."""
+        """Convert all columns but those of numbers, so that damage in them raises here."""
         for name in self:
             if not self._plain(name):
                 self[name]
@@ -80,8 +80,8 @@ def holds_numbers(cells: Sequence[Any]) -> bool:
 
 def as_numbers(cells: Sequence[Any]) -> FloatArray:
     """Return cells as numbers, NaN where one is none."""
-    found = map(as_number, cells)
-    return np.fromiter((math.nan if number is None else number for number in found), np.float64, len(cells))
+    numbers = map(as_number, cells)
+    return np.fromiter((math.nan if number is None else number for number in numbers), np.float64, len(cells))
 
 
 def parsed_lines(data: bytes) -> ArrowColumns:
@@ -95,8 +95,8 @@ def parsed_lines(data: bytes) -> ArrowColumns:
     Raises
     ------
     ValueError
-        For lines that are not all of one make: broken or blank ones, NaN, numbers among text, objects in cells. The
-        line-by-line way reads those, or says what is wrong.
+        For lines that do not all have the same structure: broken or blank ones, NaN, numbers among text, objects in
+        cells. Those are to be parsed line by line, which reads them or names the fault.
     """
     import pyarrow as pa
     import pyarrow.json as pj
@@ -111,7 +111,7 @@ def parsed_lines(data: bytes) -> ArrowColumns:
         raise ValueError("blank lines")
     arrays = {name: table[name] for name in table.column_names}
     if any(pt.is_nested(array.type) or pt.is_temporal(array.type) for array in arrays.values()):
-        raise ValueError("cells that are no numbers or text")
+        raise ValueError("cells that are neither numbers nor text")
     columns = ArrowColumns(arrays, table.num_rows)
     columns.settle()
     return columns

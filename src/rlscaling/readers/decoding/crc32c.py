@@ -1,4 +1,4 @@
-"""CRC-32C, the checksum of TensorFlow's record files, for many records at once.
+"""CRC-32C, the checksum of TFRecord files, for many records at once.
 
 Source: RFC 3720, section 12.1 and appendix B.4 (the polynomial and test vectors); the mask is TensorFlow's.
 """
@@ -24,7 +24,7 @@ def _table() -> NDArray[np.uint32]:
 
 
 def crc32c(records: Sequence[bytes]) -> NDArray[np.uint32]:
-    """Return the checksum of each record; those of one length are worked through together.
+    """Return the checksum of each record; those of one length are processed together.
 
     Examples
     --------

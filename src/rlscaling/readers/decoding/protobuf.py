@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, read without the package: fields of a message, one after the other.
+"""Fields of protocol-buffer messages, one after the other, read without the package.
 
 Source: "Encoding", Protocol Buffers documentation, protobuf.dev/programming-guides/encoding.
 """
@@ -12,7 +12,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class WireError(ValueError):
-    """The bytes are no message."""
+    """The bytes are not a message."""
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -41,7 +41,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     Raises
     ------
     WireError
-        When the bytes break off or hold a type that no message has.
+        When the bytes end early or contain a type that no message has.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         if tag > 0x7F:
             tag, at = varint(data, at - 1)
         kind = tag & 7
-        if kind == BYTES and at < end and data[at] < 0x80:  # most fields: short, and one byte tells how short
+        if kind == BYTES and at < end and data[at] < 0x80:  # most fields are short, with one byte for the length
             length = data[at]
             at += 1
         elif kind == BYTES:

@@ -1,4 +1,4 @@
-"""SQLite files of loggers, opened so that nothing in them can change or be changed."""
+"""Read-only SQLite files of loggers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAGIC = b"SQLite format 3\0"
 
 
 class ReadOnlyDatabase:
-    """A connection that only selects."""
+    """A connection that can only select."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -32,13 +32,13 @@ class ReadOnlyDatabase:
 def opened(path: Path) -> Iterator[ReadOnlyDatabase]:
     """Open a database for reading.
 
-    Rows that a live logger has written to the ``-wal`` file beside it are seen; where that file cannot be shared, as on
-    a disk that only reads, the database is read as it stands.
+    Rows that a running logger has written to the ``-wal`` file beside it are included; where that file cannot be
+    shared, as on a read-only disk, the database is read without it.
 
     Raises
     ------
     TraceError
-        When the file is damaged or no database.
+        When the file is damaged or not a database.
     """
     wal = path.with_name(path.name + "-wal")
     mode = "mode=ro" if wal.exists() else "mode=ro&immutable=1"
@@ -64,7 +64,7 @@ def holds_tables(path: Path, data: bytes, wanted: set[str]) -> bool:
     if not data.startswith(MAGIC):
         return False
     try:
-        with opened(path) as rows:
-            return wanted <= rows.tables()
+        with opened(path) as database:
+            return wanted <= database.tables()
     except TraceError:
         return False

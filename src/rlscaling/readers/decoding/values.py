@@ -28,7 +28,7 @@ def _head(path: Path) -> bytes:
 
 
 def whole_lines(data: bytes, source: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the lines without a last one that a kill cut short, and a note on it."""
+    """Return the lines without a last one that was cut short, and a note on it."""
     end = data.rfind(b"\n") + 1
     tail = data[end:]
     if not tail or tail.isspace() or parsed(tail) is not None:
@@ -46,12 +46,12 @@ def parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def cut_short(source: str, n_bytes: int) -> str:
-    """Return what to say of a last line that a kill cut short."""
+    """Return the note on a last line that was cut short, as by a kill."""
     return f"The last line of {source} was cut short ({n_bytes} bytes) and was left out."
 
 
 def as_number(value: Any) -> float | None:
-    """Return the number that a cell holds, also one written as text; None for anything else."""
+    """Return the number in a cell, also if it is written as text; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):

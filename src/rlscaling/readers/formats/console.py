@@ -1,7 +1,7 @@
-"""What trainers print: verl's ``step:12 - key:value`` lines, dicts as Python shows them, lines of others.
+"""What trainers print: verl's ``step:12 - key:value`` lines, dicts as Python shows them, and lines of others.
 
-Lines may carry colours and a prefix of Ray, stand between the carriage returns of a progress bar, or be pasted into a
-document. Values are picked out by patterns; nothing is evaluated.
+Lines may contain colours and Ray's prefix, may stand between the carriage returns of a progress bar, or may have been
+pasted into a document. Values are extracted by patterns; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DICT = re.compile(r"\{['\"][^{}]*\}")
 _PROGRESS = re.compile(r"\b(\d{1,12})/\d{1,12} \[")
 _OPENRLHF = re.compile(r"Global step (\d{1,12}): (\{.*\})")
 _OPENRLHF_EVAL = re.compile(r"Evaluation completed in (\S+), global_step (\d{1,12}), eval_metrics: (\{.*\})")
-# prime-rl: orchestrator/metrics.py, evaluator.py; the trainer prints lines of its own, which say their loss
+# prime-rl: orchestrator/metrics.py, evaluator.py; the trainer prints lines of its own, which name their loss
 _DURATION = r"\d[\d.]*(?:ms|[dhms])?(?: \d+[hms])?"
 _PRIME = re.compile(rf"\bStep (\d{{1,12}}) \| +(?:Time: )?({_DURATION}) \|(.*)")
 _PRIME_EVAL = re.compile(
@@ -49,11 +49,11 @@ _KNOWN = (
     (b"Step ", re.compile(rb"\bStep \d+ \| +(?:Time: )?\d[\w. ]* \|")),
     (MARK, PATTERN),
 )  # fmt: skip
-"""What a line of a trainer has in it: looked for at once in most files, and only where that is found as a pattern."""
+"""Text that lines of a trainer contain, and the pattern that is tried only where that text occurs, which is faster."""
 
 
 def matches(path: Path, data: bytes) -> bool:
-    """Return whether a line of the text is one that a trainer prints."""
+    """Return whether any line of the text is one that a trainer prints."""
     if b"\0" in data[:4096] or not path.is_file():
         return False
     return any(mark in data and pattern.search(data) is not None for mark, pattern in _KNOWN)
@@ -83,7 +83,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
 
 
 class _Lines:
-    """What lines said before one that leaves it out: the step of a progress bar, or of the evaluation that began."""
+    """Metrics line by line; a line without a step has that of the last progress bar or begun evaluation."""
 
     def __init__(self) -> None:
         self.progress: int | None = None
@@ -91,24 +91,24 @@ class _Lines:
 
     def row(self, line: str) -> dict[str, Any]:
         """Return the metrics on a line."""
-        if shown := _PROGRESS.search(line):
-            self.progress = int(shown[1])
-        if shown := _PRIME_EVAL_STEP.search(line):
-            self.evaluated = int(shown[1])
-        if found := _VERL.search(line):
-            return {STEP: int(found[1]), **_pairs(found[2])}
-        if found := _OPENRLHF.search(line):
-            return {"train/global_step": int(found[1]), **_prefixed(_items(found[2]), "train/")}
-        if found := _OPENRLHF_EVAL.search(line):
-            return {"eval/global_step": int(found[2]), **_prefixed(_items(found[3]), "eval/")}
-        if found := _PRIME_EVAL.search(line):
-            return {"step": found[2] or found[3], f"eval/{found[1]}/reward": found[4]}
-        if found := _PRIME_EVAL_2025.search(line):
-            return {"step": self.evaluated, f"eval/{found[1]}/avg@{found[2]}": found[3]}
-        if found := _PRIME.search(line):
-            return _prime(found)
-        found = _DICT.search(line)
-        row: dict[str, Any] = _items(found[0]) if found else {}
+        if match := _PROGRESS.search(line):
+            self.progress = int(match[1])
+        if match := _PRIME_EVAL_STEP.search(line):
+            self.evaluated = int(match[1])
+        if match := _VERL.search(line):
+            return {STEP: int(match[1]), **_pairs(match[2])}
+        if match := _OPENRLHF.search(line):
+            return {"train/global_step": int(match[1]), **_prefixed(_items(match[2]), "train/")}
+        if match := _OPENRLHF_EVAL.search(line):
+            return {"eval/global_step": int(match[2]), **_prefixed(_items(match[3]), "eval/")}
+        if match := _PRIME_EVAL.search(line):
+            return {"step": match[2] or match[3], f"eval/{match[1]}/reward": match[4]}
+        if match := _PRIME_EVAL_2025.search(line):
+            return {"step": self.evaluated, f"eval/{match[1]}/avg@{match[2]}": match[3]}
+        if match := _PRIME.search(line):
+            return _prime(match)
+        match = _DICT.search(line)
+        row: dict[str, Any] = _items(match[0]) if match else {}
         return {"step": self.progress, **row} if row and self.progress is not None else row
 
 
@@ -130,12 +130,12 @@ def _prefixed(row: dict[str, str], prefix: str) -> dict[str, str]:
     return {key if key.startswith(prefix) else prefix + key: value for key, value in row.items()}
 
 
-def _prime(found: re.Match[str]) -> dict[str, Any]:
-    reward = _PRIME_REWARD.search(found[3])
+def _prime(line: re.Match[str]) -> dict[str, Any]:
+    reward = _PRIME_REWARD.search(line[3])
     if reward is None:
-        return {"step": int(found[1]), "console/trainer_seconds": _seconds(found[2])}
-    row: dict[str, Any] = {"step": int(found[1]), "console/seconds": _seconds(found[2]), "reward/mean": reward[1]}
-    if cut := _PRIME_CUT.search(found[3]):
+        return {"step": int(line[1]), "console/trainer_seconds": _seconds(line[2])}
+    row: dict[str, Any] = {"step": int(line[1]), "console/seconds": _seconds(line[2]), "reward/mean": reward[1]}
+    if cut := _PRIME_CUT.search(line[3]):
         row["is_truncated/mean"] = float(cut[1]) / 100
     return row
 

@@ -1,7 +1,7 @@
-"""What NeMo-RL prints: a banner for each step, and under it a line for each of some metrics.
+"""What NeMo-RL prints: a banner for each step, with one line per metric below it.
 
 From its ``algorithms/grpo.py`` of 2025 and 2026. Banners number the steps of an epoch, ``Step 3/58`` under
-``Epoch 2/10``; a validation says the step of the run, which decides where the two differ.
+``Epoch 2/10``; a validation names the step of the run, which counts where the two differ.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NemoLines:
         self._epoch, self._step, self._ahead = 1, 0, 0
 
     def feed(self, line: str) -> dict[str, Any]:
-        """Return the row that this line completes; empty where it completes none."""
+        """Return the row that this line completes, or an empty one."""
         done: dict[str, Any] = {}
         if banner := _BANNER.search(line):
             done = self.close()
@@ -49,12 +49,12 @@ class NemoLines:
         elif began := _VALIDATION.search(line):
             self._row["step"] = int(began[1])
             self._ahead = int(began[1]) - self._step
-        elif (found := _METRIC.search(line)) and found[1] in _NAMES:
-            self._row[_NAMES[found[1]]] = float(found[2])
+        elif (metric := _METRIC.search(line)) and metric[1] in _NAMES:
+            self._row[_NAMES[metric[1]]] = float(metric[2])
         return done
 
     def close(self) -> dict[str, Any]:
-        """Return the row so far, and begin another; empty where no metric was printed."""
+        """Return the row so far, empty if no metric was printed, and begin another."""
         row, self._row = self._row, {}
         if len(row) - ("step" in row) == 0:
             return {}

@@ -122,7 +122,9 @@ def table_of_json(text: str, source: str) -> Table:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"{source} is not readable as JSON ({error}); repair it, or give one object a line") from None
+        raise TraceError(
+            f"{source} is not readable as JSON ({error}); repair it, or give one object per line"
+        ) from None
     if isinstance(value, dict):
         refuse_saved_fit(value, source)
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):

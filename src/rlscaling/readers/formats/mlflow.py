@@ -1,4 +1,4 @@
-"""MLflow: the table ``metrics`` of its SQLite store, and the folders of its file store, without the package."""
+"""MLflow stores, SQLite or folders, read without the package."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
 
 def _runs(path: Path) -> list[Path]:
     """Return the folders of runs: each has a ``meta.yaml`` and a folder ``metrics``."""
-    found = []
+    runs = []
     for pattern in ("meta.yaml", "*/meta.yaml", "*/*/meta.yaml"):
-        found += [meta.parent for meta in path.glob(pattern) if (meta.parent / "metrics").is_dir()]
-    return sorted(run for run in found if ".trash" not in run.parts)
+        runs += [meta.parent for meta in path.glob(pattern) if (meta.parent / "metrics").is_dir()]
+    return sorted(run for run in runs if ".trash" not in run.parts)
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return every run in the store."""
-    found = [_from_folder(run, path) for run in _runs(path)] if path.is_dir() else _from_database(path)
-    found = [log for log in found if log.n_rows]
-    if not found:
+    logs_of_runs = [_from_folder(run, path) for run in _runs(path)] if path.is_dir() else _from_database(path)
+    logs_of_runs = [log for log in logs_of_runs if log.n_rows]
+    if not logs_of_runs:
         raise TraceError(f"{path.name} holds no run with metrics; check that it is the store that the runs wrote to")
-    return found
+    return logs_of_runs
 
 
 def _from_database(path: Path) -> list[Log]:
-    with opened(path) as rows:
-        runs = list(rows.select("SELECT run_uuid, name FROM runs WHERE lifecycle_stage != 'deleted'"))
-        found = []
+    with opened(path) as database:
+        runs = list(database.select("SELECT run_uuid, name FROM runs WHERE lifecycle_stage != 'deleted'"))
+        logs_of_runs = []
         for uuid, name in runs:
             query = (
                 "SELECT step, timestamp, key, value FROM metrics WHERE run_uuid = ? AND NOT is_nan "
                 "ORDER BY timestamp, step"
             )
-            params = dict(rows.select("SELECT key, value FROM params WHERE run_uuid = ?", (uuid,)))
-            log = _log(path.name, rows.select(query, (uuid,)), str(name or uuid), (path,), params)
-            found.append(log)
-    return found
+            params = dict(database.select("SELECT key, value FROM params WHERE run_uuid = ?", (uuid,)))
+            log = _log(path.name, database.select(query, (uuid,)), str(name or uuid), (path,), params)
+            logs_of_runs.append(log)
+    return logs_of_runs
 
 
 def _log(
@@ -75,7 +75,7 @@ def _log(
     config: dict[str, Any],
     notes: tuple[str, ...] = (),
 ) -> Log:
-    """Return the log of cells in the order of time."""
+    """Return the log made of cells in order of time."""
     builder = LogBuilder(source, NAME)
     builder.add_cells((step, _seconds(stamp), str(key), value) for step, stamp, key, value in cells)
     return builder.log(run=run, files=files, config=config, notes=notes)
@@ -94,7 +94,9 @@ def _from_folder(run: Path, store: Path) -> Log:
             continue
         size += file.stat().st_size
         if size > MAX_METRIC_BYTES:
-            raise TraceError(f"the metrics of {run.name} are larger than {MAX_METRIC_BYTES:,} bytes; read runs singly")
+            raise TraceError(
+                f"the metrics of {run.name} are larger than {MAX_METRIC_BYTES:,} bytes; read the runs one by one"
+            )
         files.append(file)
         key = file.relative_to(run / "metrics").as_posix()
         for line in file.read_text("utf-8", "replace").splitlines():

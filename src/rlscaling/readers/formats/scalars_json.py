@@ -1,4 +1,4 @@
-"""Scalars in one JSON object, ``{tag: {"step": value}}``, as TensorBoard logs are merged for NeMo-RL's tests."""
+"""Scalars in one JSON object, ``{tag: {"step": value}}``, into which NeMo-RL's tests merge TensorBoard logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     try:
         tags = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path.name} is not readable as JSON ({error}); repair it, or copy it anew") from None
+        raise TraceError(f"{path.name} is not readable as JSON ({error}); repair it, or copy it again") from None
     rows: dict[int, dict[str, Any]] = {}
     left_out = 0
     for tag, points in tags.items():

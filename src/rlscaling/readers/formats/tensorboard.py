@@ -1,6 +1,6 @@
 """TensorBoard event files: every scalar of every file of a run, without a cap and without the package.
 
-A file is a row of records: length (8 bytes), its checksum (4), the event, its checksum (4); an event is a protocol
+A file is a series of records: length (8 bytes), its checksum (4), the event, its checksum (4); an event is a protocol
 buffer. Sources: TensorFlow's ``record_writer.h`` and ``event.proto``, ``summary.proto``, ``tensor.proto``.
 """
 
@@ -21,7 +21,7 @@ from rlscaling.readers.options import ReadOptions
 
 NAME = "TensorBoard"
 EVENT_FILE = re.compile(r"(.*\.)?tfevents\..*")
-CHECKED = 20_000  # records whose checksums are worked out together
+CHECKED = 20_000  # records whose checksums are computed together
 
 # event.proto and summary.proto: the numbers of the fields that hold a scalar
 _WALL_TIME, _STEP, _VERSION, _SUMMARY, _VALUE, _TAG, _SIMPLE, _TENSOR = 1, 2, 3, 5, 1, 1, 2, 8
@@ -36,7 +36,7 @@ def is_event_file(name: str) -> bool:
 
 
 def matches(path: Path, data: bytes) -> bool:
-    """Return whether the path is an event file, or a folder of some."""
+    """Return whether the path is an event file, or a folder that holds some."""
     if path.is_dir():
         return any(is_event_file(file.name) for file in path.iterdir())
     return is_event_file(path.name) or b"brain.Event:" in data[:64]
@@ -60,7 +60,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
 
 
 def _begun(file: Path) -> tuple[int, str]:
-    """Return when a file was begun, as its name says; a restart within the same second counts up behind that."""
+    """Return when a file was begun, by its name, which ends in a counter for restarts within the same second."""
     number = re.search(r"tfevents\.(\d{1,12})", file.name)
     return int(number[1]) if number else 0, file.name
 
@@ -73,32 +73,32 @@ def _scalars(file: Path, notes: list[str]) -> Iterator[tuple[int, float, str, fl
         except (WireError, struct.error):
             damaged += 1
     if damaged:
-        notes.append(f"{damaged} records of {file.name} are no events and were left out.")
+        notes.append(f"{damaged} records of {file.name} are not events and were left out.")
 
 
 def _records(file: Path, notes: list[str]) -> Iterator[bytes]:
     """Yield the records whose checksums hold; the length of a record must be right to find the next one."""
     data = file.read_bytes()
-    at, found, sums = 0, list[bytes](), list[int]()
+    at, records, checksums = 0, list[bytes](), list[int]()
     wrong = 0
     while at < len(data):
         size = struct.unpack_from("<Q", data, at)[0] if at + 12 <= len(data) else len(data)
         end = at + 12 + size + 4
         if end > len(data) or not _length_holds(data, at):
             notes.append(
-                f"{file.name} breaks off or is damaged at byte {at:,}: {len(data) - at:,} bytes were left out."
+                f"{file.name} ends early or is damaged at byte {at:,}: {len(data) - at:,} bytes were left out."
             )
             break
-        found.append(data[at + 12 : end - 4])
-        sums.append(struct.unpack_from("<I", data, end - 4)[0])
+        records.append(data[at + 12 : end - 4])
+        checksums.append(struct.unpack_from("<I", data, end - 4)[0])
         at = end
-        if len(found) == CHECKED:
-            good = _sound(found, sums)
-            wrong += len(found) - len(good)
+        if len(records) == CHECKED:
+            good = _sound(records, checksums)
+            wrong += len(records) - len(good)
             yield from good
-            found, sums = [], []
-    good = _sound(found, sums)
-    wrong += len(found) - len(good)
+            records, checksums = [], []
+    good = _sound(records, checksums)
+    wrong += len(records) - len(good)
     yield from good
     if wrong:
         notes.append(f"{wrong} records of {file.name} are damaged (their checksum is wrong) and were left out.")
@@ -116,8 +116,8 @@ def _length_holds(data: bytes, at: int) -> bool:
     return bool(_LENGTHS[raw] == struct.unpack_from("<I", data, at + 8)[0])
 
 
-def _sound(records: list[bytes], sums: list[int]) -> list[bytes]:
-    holds = masked(crc32c(records)) == np.array(sums, dtype=np.uint32)
+def _sound(records: list[bytes], checksums: list[int]) -> list[bytes]:
+    holds = masked(crc32c(records)) == np.array(checksums, dtype=np.uint32)
     return [record for record, good in zip(records, holds.tolist(), strict=True) if good]
 
 

@@ -45,8 +45,8 @@ def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / name for name in names if name in NAMES] + own
 
 
-def origin_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> TableSource:
-    """Return what the header of a trace says, its fields apart from its metadata."""
+def source_of_header(header: dict[str, Any], notes: tuple[str, ...]) -> TableSource:
+    """Return the fields and the metadata in the header of a trace."""
     written = header.get("notes")
     return TableSource(
         name=str(header.get("name") or ""),
@@ -84,13 +84,13 @@ def read_json_lines(path: Path, data: bytes, options: ReadOptions) -> Parts | li
         if other:
             n = sum(str(line.row.get("kind")) in other for line in rows)
             notes += (f"{n} rows of {source} are neither eval nor train (kind {', '.join(other)}) and were left out.",)
-        origin = origin_of_header(header, notes)
+        table_source = source_of_header(header, notes)
         objects = [{key: value for key, value in line.row.items() if key != "kind"} for line in evals]
         table = table_of_objects(objects, [line.number for line in evals], source, "line")
-        return parts_of_table(table, options, origin)
-    origin = TableSource(metadata={"source": source}, notes=notes)
+        return parts_of_table(table, options, table_source)
+    table_source = TableSource(metadata={"source": source}, notes=notes)
     table = table_of_objects([line.row for line in lines], [line.number for line in lines], source, "line")
-    return read_table(table, options, origin, path, "json lines")
+    return read_table(table, options, table_source, path, "json lines")
 
 
 def _is_own(data: bytes) -> bool:
@@ -98,15 +98,15 @@ def _is_own(data: bytes) -> bool:
 
 
 def _read_fast(data: bytes, path: Path, options: ReadOptions) -> Parts | list[Log] | None:
-    """Return what lines of one make hold; None for others, which are read line by line."""
+    """Return the content of lines that all have the same structure; None for others, to be read line by line."""
     whole, notes = whole_lines(data, path.name)
     try:
         columns = parsed_lines(whole)
     except ValueError:
         return None
     table = Table(path.name, columns, list(range(1, columns.n_rows + 1)), "line")
-    origin = TableSource(metadata={"source": path.name}, notes=notes)
-    return read_table(table, options, origin, path, "json lines")
+    table_source = TableSource(metadata={"source": path.name}, notes=notes)
+    return read_table(table, options, table_source, path, "json lines")
 
 
 def read_parquet(path: Path, data: bytes, options: ReadOptions) -> Parts | list[Log]:
@@ -115,43 +115,43 @@ def read_parquet(path: Path, data: bytes, options: ReadOptions) -> Parts | list[
     import pyarrow.parquet as pq
 
     try:
-        found = pq.ParquetFile(pa.BufferReader(data)).read()
-        arrow = ArrowColumns(dict(zip(found.column_names, found.columns, strict=True)), found.num_rows)
+        file_table = pq.ParquetFile(pa.BufferReader(data)).read()
+        arrow = ArrowColumns(dict(zip(file_table.column_names, file_table.columns, strict=True)), file_table.num_rows)
         arrow.settle()
     except (pa.ArrowException, OSError, UnicodeError, OverflowError) as error:
         raise TraceError(
             f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}); save it again"
         ) from None
-    twice = sorted({name for name in found.column_names if found.column_names.count(name) > 1})
+    twice = sorted({name for name in file_table.column_names if file_table.column_names.count(name) > 1})
     if twice:
         raise TraceError(f"{path.name} has more than one column {twice[0]!r}; rename or drop one of them")
-    rows = list(range(1, found.num_rows + 1))
-    header = (found.schema.metadata or {}).get(b"rlscaling")
+    rows = list(range(1, file_table.num_rows + 1))
+    header = (file_table.schema.metadata or {}).get(b"rlscaling")
     if header is None:
         foreign = Table(path.name, arrow, rows)
         return read_table(foreign, options, TableSource(metadata={"source": path.name}), path, "parquet")
     columns = dict(arrow)
     try:
-        known = json.loads(header)
-        for name in known.get("json_columns", ()):
+        about = json.loads(header)
+        for name in about.get("json_columns", ()):
             columns[name] = [json.loads(cell) for cell in columns[name]]
     except (ValueError, AttributeError, KeyError, TypeError):
         raise TraceError(f"the rlscaling metadata of {path.name} are damaged; write the file again") from None
     table = Table(path.name, columns, rows)
-    if isinstance(known.get("runs"), dict):
-        return _parts_of_runs(table, known["runs"], options)
+    if isinstance(about.get("runs"), dict):
+        return _parts_of_runs(table, about["runs"], options)
     if "kind" in columns:
         table = table.select([kind == "eval" for kind in columns["kind"]])
-    return parts_of_table(table, options, origin_of_header(known, ()))
+    return parts_of_table(table, options, source_of_header(about, ()))
 
 
 def _parts_of_runs(table: Table, headers: dict[str, Any], options: ReadOptions) -> Parts:
     """Return the traces of a file of several runs, which `write_traces` wrote."""
     labels = [str(cell) for cell in table.columns.get("run", [])]
-    there = [label for label in headers if label in set(labels)]
-    wanted = there if options.run is None else [label for label in there if label == str(options.run)]
+    present = [label for label in headers if label in set(labels)]
+    wanted = present if options.run is None else [label for label in present if label == str(options.run)]
     if not wanted:
-        raise TraceError(f"{table.source} has no run {options.run!r}; it has {', '.join(there[:20]) or 'none'}")
+        raise TraceError(f"{table.source} has no run {options.run!r}; it has {', '.join(present[:20]) or 'none'}")
     plain = dataclasses.replace(options, run=None)
     parts: Parts = {}
     for label in wanted:
@@ -161,7 +161,9 @@ def _parts_of_runs(table: Table, headers: dict[str, Any], options: ReadOptions) 
             for name, cells in rows.columns.items()
             if name != "run" and any(cell is not None for cell in cells)
         }
-        own = dataclasses.replace(rows, columns=filled)
-        origin = origin_of_header(headers[label] if isinstance(headers[label], dict) else {}, ())
-        parts[label if len(there) > 1 else ""] = functools.partial(build_trace, own, label, plain, origin, [])
+        table_of_run = dataclasses.replace(rows, columns=filled)
+        table_source = source_of_header(headers[label] if isinstance(headers[label], dict) else {}, ())
+        parts[label if len(present) > 1 else ""] = functools.partial(
+            build_trace, table_of_run, label, plain, table_source, []
+        )
     return parts

@@ -1,4 +1,4 @@
-"""trackio: the table ``metrics`` of a project's SQLite file, one JSON object a row."""
+"""trackio databases: the table ``metrics`` of a project's SQLite file, one JSON object per row."""
 
 from __future__ import annotations
 
@@ -28,22 +28,25 @@ def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
-    """Return every run of the project; runs are told apart by their id, for names may stand twice."""
-    with opened(path) as rows:
-        columns = {row[1] for row in rows.select("SELECT * FROM pragma_table_info('metrics')")}
-        by = "run_id" if "run_id" in columns else "run_name"
-        names = {key: str(name) for key, name in rows.select(f"SELECT {by}, run_name FROM metrics GROUP BY {by}")}
-        configs = {key: _object(config) for key, config in rows.select(f"SELECT {by}, config FROM configs")}
-        found = [_log(rows, path, by, key, name, configs.get(key) or {}) for key, name in names.items()]
-    if not found:
+    """Return every run of the project; runs are distinguished by their id, because names may occur twice."""
+    with opened(path) as database:
+        columns = {row[1] for row in database.select("SELECT * FROM pragma_table_info('metrics')")}
+        key_name = "run_id" if "run_id" in columns else "run_name"
+        pairs = database.select(f"SELECT {key_name}, run_name FROM metrics GROUP BY {key_name}")
+        names = {key: str(name) for key, name in pairs}
+        configs = {key: _object(config) for key, config in database.select(f"SELECT {key_name}, config FROM configs")}
+        logs_of_runs = [
+            _log(database, path, key_name, key, name, configs.get(key) or {}) for key, name in names.items()
+        ]
+    if not logs_of_runs:
         raise TraceError(f"{path.name} holds no metrics; check that it is the project that the run wrote to")
-    return found
+    return logs_of_runs
 
 
-def _log(rows: ReadOnlyDatabase, path: Path, by: str, key: Any, name: str, config: dict[str, Any]) -> Log:
+def _log(database: ReadOnlyDatabase, path: Path, key_name: str, key: Any, name: str, config: dict[str, Any]) -> Log:
     builder, broken = LogBuilder(path.name, NAME), 0
-    for step, stamp, cell in rows.select(
-        f"SELECT step, timestamp, metrics FROM metrics WHERE {by} = ? ORDER BY id", (key,)
+    for step, stamp, cell in database.select(
+        f"SELECT step, timestamp, metrics FROM metrics WHERE {key_name} = ? ORDER BY id", (key,)
     ):
         metrics = _object(cell)
         broken += metrics is None

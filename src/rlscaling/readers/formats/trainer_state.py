@@ -1,4 +1,4 @@
-"""``trainer_state.json`` of transformers and TRL: the log of a run, as every checkpoint keeps it."""
+"""``trainer_state.json`` of transformers and TRL: the log of a run, kept with every checkpoint."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
 
 
 def evaluation_set(row: dict[str, object]) -> str | None:
-    """Return which of several evaluation sets a row is of.
+    """Return which of several evaluation sets a row belongs to.
 
-    With several, TRL gives all of them the same keys of rewards; only loss and runtime carry the set's name.
+    With several sets, TRL gives their rewards the same keys; only loss and runtime have the name of the set.
     """
     named = {match[1] for key in row if (match := SET.fullmatch(str(key)))}
     return next(iter(named)) if len(named) == 1 else None

@@ -24,8 +24,8 @@ from rlscaling.readers.logs.log import STEP, Log, LogBuilder
 from rlscaling.readers.options import ReadOptions
 
 NAME = "verl file logger"
-SAMPLED = 6  # lines whose metrics are looked at, beside those with a score
-MARKS = (b"@", b'"val')  # in the name of a score: of this logger's, and of any; the first is rare, so quickly found
+SAMPLED = 6  # lines that are searched for metrics, besides those with a score
+MARKS = (b"@", b'"val')  # in names of scores; the first is in most of them and rare elsewhere, so found quickly
 ALL_OF = (*VERL.scores, *VERL.step, *VERL.testing)
 FIRST_OF = (VERL.seconds, VERL.tokens, VERL.rate, *((pattern,) for _, pattern in VERL.columns))
 BOM = b"\xef\xbb\xbf"
@@ -33,7 +33,7 @@ START = re.compile(rb'\s*\{\s*"step"\s*:\s*-?\d+\s*,\s*"data"\s*:\s*\{')
 
 
 def matches(path: Path, data: bytes) -> bool:
-    """Return whether the first line is one of this logger."""
+    """Return whether the first line is of this logger."""
     return START.match(data[:4096].removeprefix(BOM)) is not None
 
 
@@ -47,7 +47,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     whole, notes = whole_lines(data.removeprefix(BOM), path.name)
     try:
         keys = _keys(whole)
-        if options.metric is not None or not find_all(VERL.seconds, keys):  # all lines are asked
+        if options.metric is not None or not find_all(VERL.seconds, keys):  # these may be on any line
             keys = _every_key(whole)
         columns = numbers_of(whole, _likely(keys))
     except (ValueError, RecursionError, ModuleNotFoundError):  # a broken line, a NaN, nested metrics; no msgspec
@@ -61,17 +61,17 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
             return _line_by_line(path, whole, notes).load(wanted)
         return {key: columns[key] for key in wanted}
 
-    found = tuple(key for key in (STEP, *keys) if key not in columns or np.isfinite(columns[key]).any())
-    return [Log(path.name, NAME, len(columns[STEP]), found, load, files=(path,), content=data, notes=notes)]
+    filled = tuple(key for key in (STEP, *keys) if key not in columns or np.isfinite(columns[key]).any())
+    return [Log(path.name, NAME, len(columns[STEP]), filled, load, files=(path,), content=data, notes=notes)]
 
 
 def _keys(data: bytes) -> tuple[str, ...]:
-    """Return the metrics: those of lines all over the file, and every score that any line has.
+    """Return the metrics: those of some lines throughout the file, and the scores of all lines.
 
     Raises
     ------
     ValueError
-        For a line that is no object of step and data, or metrics that are no numbers.
+        For a line that is not an object of step and data, or a metric that is not a number.
     """
     scored = next(filter(None, (_scored(data, mark) for mark in MARKS)), [])
     places = [*(len(data) * k // SAMPLED for k in range(SAMPLED)), *scored, len(data) - 2]
@@ -79,19 +79,19 @@ def _keys(data: bytes) -> tuple[str, ...]:
 
 
 def _every_key(data: bytes) -> tuple[str, ...]:
-    """Return the metrics of all lines; as `numbers_of`, only where they are numbers."""
+    """Return the metrics of all lines; as for `numbers_of`, they must be numbers."""
     return tuple(dict.fromkeys(key for row in _decoded(_decoder_of_all(), data) for key in row.data))
 
 
 def numbers_of(data: bytes, keys: tuple[str, ...]) -> dict[str, FloatArray]:
-    """Return some metrics of every line, shape (lines,) each, NaN where a line lacks one, and under `STEP` its step.
+    """Return some metrics of every line, shape (lines,) each, NaN where a line lacks one; under `STEP` the steps.
 
-    Other metrics are passed over, which makes this three times as fast as reading them.
+    The other metrics are skipped, which is three times as fast as reading them.
 
     Raises
     ------
     ValueError
-        For a line that is no object of step and data, and for a metric that is no number: text, NaN, a list.
+        For a line that is not an object of step and data, and for a metric that is not a number: text, NaN, a list.
     """
     from msgspec.structs import astuple
 
@@ -101,7 +101,7 @@ def numbers_of(data: bytes, keys: tuple[str, ...]) -> dict[str, FloatArray]:
 
 
 def _decoded(decoder: Any, data: bytes) -> list[Any]:
-    """Return the objects of some lines; what msgspec refuses is a `ValueError`, whatever its version."""
+    """Return the objects of some lines; raise a `ValueError` for what msgspec does not take, whatever its version."""
     from msgspec import MsgspecError
 
     try:
@@ -113,7 +113,7 @@ def _decoded(decoder: Any, data: bytes) -> list[Any]:
 
 @functools.cache
 def _decoder_of_all() -> Any:
-    """Return what decodes lines to objects of all metrics."""
+    """Return a decoder of lines to objects of all metrics."""
     import msgspec
 
     return msgspec.json.Decoder(msgspec.defstruct("Line", [("data", dict[str, float]), ("step", float, math.nan)]))
@@ -121,7 +121,7 @@ def _decoder_of_all() -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _decoder(keys: tuple[str, ...]) -> Any:
-    """Return what decodes lines to objects of a step and of some metrics."""
+    """Return a decoder of lines to objects of a step and of some metrics."""
     import msgspec
 
     names = [f"m{i}" for i in range(len(keys))]
@@ -132,19 +132,19 @@ def _decoder(keys: tuple[str, ...]) -> Any:
 
 
 def _scored(data: bytes, mark: bytes) -> list[int]:
-    """Return where each name with a mark in it stands for the first time."""
-    seen: dict[bytes, int] = {}
+    """Return the first position of each name that contains a mark."""
+    places: dict[bytes, int] = {}
     at = data.find(mark)
     while at >= 0:
         end = data.find(b'"', at + 1)
-        seen.setdefault(data[data.rfind(b'"', 0, at + 1) : end], at)
+        places.setdefault(data[data.rfind(b'"', 0, at + 1) : end], at)
         at = data.find(mark, end) if end >= 0 else -1
-    return list(seen.values())
+    return list(places.values())
 
 
 @functools.lru_cache(maxsize=64)
 def _likely(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the metrics that a curve is made of."""
+    """Return the metrics that a curve needs."""
     firsts = (find(patterns, keys) for patterns in FIRST_OF)
     return tuple(dict.fromkeys([*find_all(ALL_OF, keys), *filter(None, firsts)]))
 
@@ -166,5 +166,5 @@ def _line_by_line(path: Path, data: bytes, notes: tuple[str, ...]) -> Log:
     if not builder.n_rows:
         raise TraceError(f"{path.name}: no line is an object with step and data; give a log of verl's file logger")
     if broken:
-        notes += (f"{broken} of the lines of {path.name} are no objects of step and data, and were left out.",)
+        notes += (f"{broken} of the lines of {path.name} are not objects of step and data and were left out.",)
     return builder.log(files=(path,), notes=notes)

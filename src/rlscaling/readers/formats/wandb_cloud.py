@@ -1,7 +1,7 @@
-"""A run's history from W&B's servers: ``wandb://entity/project/run``, kept as JSON lines and read from there.
+"""Runs on W&B's servers: the history of ``wandb://entity/project/run`` is saved as JSON lines and read from these.
 
-The first line says what run it is, its configuration included; then comes a row a line, as `scan_history` gives them:
-all of them, where ``history()`` gives 500 and ``scan_history(keys=...)`` only rows that hold every key.
+The first line describes the run, its configuration included; each line after it is a row from `scan_history`, which
+returns all rows, where ``history()`` returns 500 and ``scan_history(keys=...)`` only rows that have every key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ START = re.compile(rb'\{"kind": "' + KIND.encode() + rb'"')
 
 
 def matches(path: Path, data: bytes) -> bool:
-    """Return whether the first line is that of a history which `fetch` wrote."""
+    """Return whether the first line is that of a history written by `fetch`."""
     return START.match(data) is not None
 
 
@@ -46,7 +46,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
         else:
             builder.add(flatten(row))
     if broken:
-        notes += (f"{broken} of the lines of {path.name} are no objects, and were left out.",)
+        notes += (f"{broken} of the lines of {path.name} are not objects and were left out.",)
     if not builder.n_rows:
         raise TraceError(f"{path.name} holds no history; {' '.join(notes) or 'the run logged nothing'}")
     last, reached = header.get("last_step"), builder.log().column(STEP).max(initial=-1)
@@ -72,13 +72,13 @@ def fetch(address: str, folder: Path) -> Path:
     Raises
     ------
     TraceError
-        Without wandb, or when W&B does not give the run.
+        Without wandb, or when W&B does not return the run.
     """
     path = address.removeprefix(SCHEME).strip("/")
     parts = [part for part in path.split("/") if part != "runs"]  # as in the address of the run's page
     if len(parts) not in (2, 3):
         raise TraceError(
-            f"{address} is no W&B run; write wandb://entity/project/run, or wandb://entity/project for all its runs"
+            f"{address} is not a W&B run; write wandb://entity/project/run, or wandb://entity/project for all its runs"
         )
     try:
         import wandb
@@ -92,7 +92,7 @@ def fetch(address: str, folder: Path) -> Path:
         target = folder / parts[1]
         target.mkdir()
         files = [_write(run, target / _file_name(run, len(runs)), wandb.__version__) for run in runs]
-    except Exception as error:  # wandb, requests and GraphQL have errors of their own
+    except Exception as error:  # wandb, requests and GraphQL raise errors of their own
         raise TraceError(
             f"cannot read {address}: {type(error).__name__}: {error}; check the address, and your login (wandb login)"
         ) from None
@@ -102,7 +102,7 @@ def fetch(address: str, folder: Path) -> Path:
 
 
 def _file_name(run: Any, n_runs: int) -> str:
-    """Return the run's name as one of a file; names of a project's runs are not unique, identifiers are."""
+    """Return a file name made of the run's name, with its identifier where runs of a project may share a name."""
     name = re.sub(r"[^\w.()+-]+", "_", str(run.name or run.id)).lstrip(".")[:100]
     return f"{name or run.id}.jsonl" if n_runs == 1 else f"{name}-{run.id}.jsonl"
 
@@ -119,7 +119,7 @@ def _write(run: Any, target: Path, version: str) -> Path:
 
 
 def _rows(run: Any, exports: Path) -> Iterator[dict[str, Any]]:
-    """Yield all rows: from the history, or where W&B gives none of it, from an export, written into a folder."""
+    """Yield all rows: from the history or, if W&B returns none of it, from an export written into a folder."""
     empty = True
     for row in run.scan_history():
         empty = False

@@ -1,4 +1,4 @@
-"""W&B's ``.wandb`` files, offline or of a live run, without the package.
+"""``.wandb`` files, of offline or of live runs, read without the package.
 
 A file is a LevelDB log: ``:W&B`` and three bytes, then blocks of 32 KiB of chunks: checksum (CRC-32 of type and data),
 length, type (whole, first, middle, last), data. Joined chunks are protocol buffers. Sources: LevelDB's
@@ -47,7 +47,7 @@ def in_folder(folder: Path, names: Sequence[str]) -> list[Path]:
 def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
     """Return the run in the file: its history, name and configuration."""
     if not data.startswith(MAGIC):
-        raise TraceError(f"{path.name} is no W&B log (it does not begin with {MAGIC.decode()}); give another file")
+        raise TraceError(f"{path.name} is not a W&B log (it does not begin with {MAGIC.decode()}); give another file")
     builder, notes, config = LogBuilder(path.name, NAME), list[str](), dict[str, Any]()
     about = {"name": "", "id": "", "resumed": ""}
     damaged = 0
@@ -75,7 +75,7 @@ def logs(path: Path, data: bytes, options: ReadOptions) -> list[Log]:
 
 
 def _records(data: bytes, source: str, notes: list[str]) -> Iterator[bytes]:
-    """Yield the records; a damaged chunk loses its record and what is left of its block."""
+    """Yield the records; with a damaged chunk its record and the rest of its block are lost."""
     at, parts, lost = _START, list[bytes](), 0
     while at < len(data):
         left = _BLOCK - at % _BLOCK
@@ -86,7 +86,7 @@ def _records(data: bytes, source: str, notes: list[str]) -> Iterator[bytes]:
             break
         checksum, size, kind = struct.unpack_from("<IHB", data, at)
         body = data[at + _HEADER : at + _HEADER + size]
-        if checksum == size == kind == 0:  # room that was set aside and not written yet
+        if checksum == size == kind == 0:  # space that was reserved and not written yet
             at += left
             continue
         if len(body) < size and at + left >= len(data):
@@ -105,9 +105,9 @@ def _records(data: bytes, source: str, notes: list[str]) -> Iterator[bytes]:
             yield b"".join(parts)
             parts = []
     if lost:
-        notes.append(f"{lost} blocks of {source} are damaged (a checksum is wrong); what they held was left out.")
+        notes.append(f"{lost} blocks of {source} are damaged (a checksum is wrong); their content was left out.")
     if at < len(data) or parts:
-        notes.append(f"The end of {source} is missing, as in a run that goes on: the last record was left out.")
+        notes.append(f"The end of {source} is missing, as while a run continues: the last record was left out.")
 
 
 def _history(data: bytes) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _history(data: bytes) -> dict[str, Any]:
 
 
 def _item(data: bytes) -> tuple[str, Any]:
-    """Return key and value of an item, which older versions write as JSON and newer ones by type."""
+    """Return key and value of an item; older versions write values as JSON, newer ones by type."""
     key, nested, cell = "", list[str](), None
     for number, kind, value in fields(data):
         if number == _KEY:

@@ -1,4 +1,4 @@
-"""From logs to the traces in them: one for each run and score, with the receipt of its reading."""
+"""From logs to traces with receipts: one trace for each run and score."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def parts_of_logs(logs: Sequence[Log], options: ReadOptions) -> Parts:
     parts: Parts = {}
     for log, label in zip(logs, _labels(logs), strict=True):
         try:
-            found = _curves(log, options)
+            curves = _curves(log, options)
         except TraceError as error:
-            found = {"": functools.partial(_refuse, error)}
-        parts |= {":".join(filter(None, (label, inner))): build for inner, build in found.items()}
+            curves = {"": functools.partial(_refuse, error)}
+        parts |= {":".join(filter(None, (label, curve))): build for curve, build in curves.items()}
     return parts
 
 
 def _of_run(logs: Sequence[Log], run: str) -> list[Log]:
-    found = [log for log in logs if log.run == run]
-    if found:
-        return found
-    there = list(dict.fromkeys(log.run for log in logs if log.run))
-    if not there:
-        raise TraceError(f"run={run!r} was asked for, but {logs[0].source} tells no runs apart; leave the option out")
-    raise TraceError(f"there is no run {run!r}; there are {', '.join(there[:20])}{nearest(run, there)}")
+    chosen = [log for log in logs if log.run == run]
+    if chosen:
+        return chosen
+    names = list(dict.fromkeys(log.run for log in logs if log.run))
+    if not names:
+        raise TraceError(f"run={run!r} was given, but {logs[0].source} does not tell runs apart; leave the option out")
+    raise TraceError(f"there is no run {run!r}; there are {', '.join(names[:20])}{nearest(run, names)}")
 
 
 def _refuse(error: TraceError) -> Trace:
@@ -61,18 +61,18 @@ def _labels(logs: Sequence[Log]) -> list[str]:
 
 
 def _curves(log: Log, options: ReadOptions) -> dict[str, Callable[[], Trace]]:
-    """Return the curves of a log: one for each score, and each evaluation set that rows name."""
+    """Return the curves of a log: one for each score and each evaluation set that its rows name."""
     reading = LogReading(log, options)
     sets: list[str | None] = [*sorted({domain for domain in log.domains or () if domain is not None})]
-    curves = [(score, domain) for score in reading.scores for domain in sets or [None]]
+    curves = [(metric, domain) for metric in reading.metrics for domain in sets or [None]]
     if options.domain is not None:
         curves = _of_domain(curves, options.domain, log.source)
-    several = len({score for score, _ in curves}) > 1
+    several = len({metric for metric, _ in curves}) > 1
     named: dict[str, Callable[[], Trace]] = {
-        ":".join(filter(None, (score.domain if several else "", domain or ""))): functools.partial(
-            _trace, reading, score, domain
+        ":".join(filter(None, (metric.domain if several else "", domain or ""))): functools.partial(
+            _trace, reading, metric, domain
         )
-        for score, domain in curves
+        for metric, domain in curves
     }
     return {"": next(iter(named.values()))} if len(named) == 1 else named
 
@@ -80,20 +80,22 @@ def _curves(log: Log, options: ReadOptions) -> dict[str, Callable[[], Trace]]:
 def _of_domain(
     curves: list[tuple[CandidateMetric, str | None]], wanted: str, source: str
 ) -> list[tuple[CandidateMetric, str | None]]:
-    """Return the curves of a domain: that of the score's name, that of its rows, or both with a colon between."""
-    names = [(score.domain, domain or "", ":".join(filter(None, (score.domain, domain)))) for score, domain in curves]
-    found = [curve for curve, name in zip(curves, names, strict=True) if wanted in filter(None, name)]
-    if found:
-        return found
-    there = list(dict.fromkeys(name[2] for name in names if name[2]))
-    if not there:
-        raise TraceError(f"domain={wanted!r} was asked for, but {source} tells no domains apart; leave the option out")
-    raise TraceError(f"{source} has no domain {wanted!r}; it has {', '.join(there)}{nearest(wanted, there)}")
+    """Return the curves of a domain: the one in the score's name, the one of its rows, or both joined by a colon."""
+    names = [
+        (metric.domain, domain or "", ":".join(filter(None, (metric.domain, domain)))) for metric, domain in curves
+    ]
+    chosen = [curve for curve, name in zip(curves, names, strict=True) if wanted in filter(None, name)]
+    if chosen:
+        return chosen
+    domains = list(dict.fromkeys(name[2] for name in names if name[2]))
+    if not domains:
+        raise TraceError(f"domain={wanted!r} was given, but {source} does not tell domains apart; leave the option out")
+    raise TraceError(f"{source} has no domain {wanted!r}; it has {', '.join(domains)}{nearest(wanted, domains)}")
 
 
-def _trace(reading: LogReading, score: CandidateMetric, domain: str | None) -> Trace:
+def _trace(reading: LogReading, metric: CandidateMetric, domain: str | None) -> Trace:
     log, options = reading.log, reading.options
-    rows, compute = _evaluations(reading, score, domain), reading.compute
+    rows, compute = _evaluations(reading, metric, domain), reading.compute
     before = reading.framework.before_update if options.eval_before_update is None else options.eval_before_update
     at = reading.order[rows]
     if compute.running:
@@ -102,13 +104,13 @@ def _trace(reading: LogReading, score: CandidateMetric, domain: str | None) -> T
     else:
         C = look_up(compute.amount, reading.order, reading.keep, at, before=before)
         C = C + np.where(reading.steps.step[rows] <= 0, 0.0, reading.head())
-    receipt = _receipt(reading, score, domain, rows, before)
+    receipt = _receipt(reading, metric, domain, rows, before)
     notes: list[str] = [*log.notes]
-    scale, y = scaled(reading.values[score.key][rows], options, TableSource(), notes)
+    scale, y = scaled(reading.values[metric.key][rows], options, TableSource(), notes)
     try:
         C, y = check_series(C, y, scale=scale, rows=(rows + 1).tolist())
     except TraceError as error:
-        raise TraceError(f"{log.source}, {score.key}: {error}") from None
+        raise TraceError(f"{log.source}, {metric.key}: {error}") from None
     receipt.assumed["scale"] = scale
     metadata: dict[str, Any] = {"scale": scale, "source": log.source}
     for key, value in (
@@ -118,18 +120,18 @@ def _trace(reading: LogReading, score: CandidateMetric, domain: str | None) -> T
         if value:
             metadata[key] = value
     notes += _notes(receipt)
-    if compute.unit not in ("gpu-hours", "wall-hours") and (idle := options.idle(FOR_HOURS)):
-        notes.append(f"{', '.join(idle)}: no effect on compute in {compute.unit}.")
-    columns = _columns(reading, score, rows, before)
+    if compute.unit not in ("gpu-hours", "wall-hours") and (without_effect := options.without_effect(FOR_HOURS)):
+        notes.append(f"{', '.join(without_effect)}: no effect on compute in {compute.unit}.")
+    columns = _columns(reading, metric, rows, before)
     return Trace(
         C, y, compute_unit=compute.unit, columns=columns, metadata={**metadata, "receipt": receipt.to_dict()},
         notes=tuple(notes),
     )  # fmt: skip
 
 
-def _evaluations(reading: LogReading, score: CandidateMetric, domain: str | None) -> IntArray:
-    """Return the rows that are evaluations of this curve, one for each step; count the others."""
-    values = reading.values[score.key]
+def _evaluations(reading: LogReading, metric: CandidateMetric, domain: str | None) -> IntArray:
+    """Return the rows that are evaluations of this curve, one for each step; count the others in the receipt."""
+    values = reading.values[metric.key]
     scored = np.isfinite(values)
     if domain is not None:
         scored &= np.array([other == domain for other in reading.log.domains or ()])
@@ -138,11 +140,11 @@ def _evaluations(reading: LogReading, score: CandidateMetric, domain: str | None
     once = one_per_step(reading.order, rows, reading.options.resume)
     once = once[np.argsort(reading.order[once], kind="stable")]
     if not len(once):
-        raise TraceError(f"{reading.log.source}: {score.key} has no value at a known step; check the log")
+        raise TraceError(f"{reading.log.source}: {metric.key} has no value in a row with a step; check the log")
     receipt = reading.receipt
     receipt.dropped = {}
-    unusable = reading.log.unusable.get(score.key, 0) if domain is None else 0
-    receipt.drop("with a score that is no number (NaN, null, text)", unusable)
+    unusable = reading.log.unusable.get(metric.key, 0) if domain is None else 0
+    receipt.drop("with a score that is not a number (NaN, null, text)", unusable)
     receipt.drop("without this score", reading.log.n_rows - int(scored.sum()) - unusable)
     receipt.drop("scored, but without a step", int((scored & ~placed).sum()))
     receipt.drop(
@@ -153,43 +155,43 @@ def _evaluations(reading: LogReading, score: CandidateMetric, domain: str | None
     return once
 
 
-def _receipt(reading: LogReading, score: CandidateMetric, domain: str | None, rows: IntArray, before: bool) -> Receipt:
+def _receipt(reading: LogReading, metric: CandidateMetric, domain: str | None, rows: IntArray, before: bool) -> Receipt:
     receipt = reading.receipt.copy()
     receipt.files = reading.files
-    receipt.domain = ":".join(filter(None, (score.domain, domain or "")))
-    receipt.columns = {"pass rate": score.key, **receipt.columns}
+    receipt.domain = ":".join(filter(None, (metric.domain, domain or "")))
+    receipt.columns = {"pass rate": metric.key, **receipt.columns}
     receipt.rows_kept = len(rows)
     receipt.assumed["evaluated"] = f"{'before' if before else 'after'} the update of the row's step"
-    n = int(reading.piece[-1]) if len(reading.piece) else 0
-    if n:
+    n_resumes = int(reading.piece[-1]) if len(reading.piece) else 0
+    if n_resumes:
         replayed = int((reading.training & ~reading.keep).sum())
-        receipt.assumed["resumes"] = f"{n}; {replayed} training rows replayed; policy: {reading.options.resume}"
+        receipt.assumed["resumes"] = f"{n_resumes}; {replayed} training rows replayed; policy: {reading.options.resume}"
     for text in reading.framework.caveats:
         receipt.warn(text, "check that it holds for your version of the framework")
     return receipt
 
 
 def _notes(receipt: Receipt) -> list[str]:
-    """Return the sentences of a receipt that a fit must carry along."""
+    """Return the sentences of a receipt that belong in the notes of a fit."""
     kind = f"Read as {receipt.framework or receipt.reader}: pass rate {receipt.columns['pass rate']!r}"
     gpus = receipt.assumed.get("GPUs")
     hours = "" if gpus is None else f", {gpus if isinstance(gpus, str) else f'{gpus:g}'} GPUs"
     source = f" ({receipt.assumed['GPUs from']})" if gpus is not None else ""
     notes = [f"{kind}{hours}{source}; evaluation time {receipt.assumed.get('evaluation time', 'not counted')}."]
-    told = ("resumes", "missing start", "pauses", "device factor")
-    notes += [f"{key.capitalize()}: {receipt.assumed[key]}." for key in told if key in receipt.assumed]
+    noted = ("resumes", "missing start", "pauses", "device factor")
+    notes += [f"{key.capitalize()}: {receipt.assumed[key]}." for key in noted if key in receipt.assumed]
     return notes + [finding.what for finding in receipt.warnings]
 
 
-def _columns(reading: LogReading, score: CandidateMetric, rows: IntArray, before: bool) -> dict[str, Any]:
-    """Return what else is known at each evaluation."""
+def _columns(reading: LogReading, metric: CandidateMetric, rows: IntArray, before: bool) -> dict[str, Any]:
+    """Return the other values of each evaluation."""
     at, log = reading.order[rows], reading.log
     columns: dict[str, Any] = {"step": reading.steps.step[rows]} if reading.steps.stepped else {}
-    if score.n_samples is not None:
-        columns["n_samples"] = np.full(len(rows), float(score.n_samples))
+    if metric.n_samples is not None:
+        columns["n_samples"] = np.full(len(rows), float(metric.n_samples))
     if reading.compute.testing.any():
-        tested = look_up(reading.compute.testing, reading.order, reading.keep, at, before=False)
-        columns["eval_gpu_hours" if reading.compute.unit == "gpu-hours" else "eval_hours"] = tested
+        testing = look_up(reading.compute.testing, reading.order, reading.keep, at, before=False)
+        columns["eval_gpu_hours" if reading.compute.unit == "gpu-hours" else "eval_hours"] = testing
     for name, pattern in reading.framework.columns:
         key = find((pattern,), log.keys)
         if key is not None:

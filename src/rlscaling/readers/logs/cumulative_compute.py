@@ -1,6 +1,7 @@
-"""The compute of every evaluation: summed over training rows, then looked up at the evaluation's step.
+"""The compute at every evaluation: summed over training rows, then looked up at the evaluation's step.
 
-Never forward-filled, never summed over evaluation rows: a log has a row for each training step and fewer evaluations.
+It is never forward-filled and never summed over evaluation rows: a log has one row per training step, and fewer
+evaluations.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from rlscaling.readers.options import ReadOptions
 from rlscaling.readers.receipt import Receipt
 
 HOUR = 3600.0
-PAUSE = 3600.0  # seconds without a row from which on a run is taken to have paused, or 5 steps if these are longer
-NEAR = 0.01  # a GPU count that follows from logged rates is a whole number within this
+PAUSE = 3600.0  # seconds without a row after which a run counts as paused, or 5 steps if these are longer
+NEAR = 0.01  # a GPU count that follows from logged rates is rounded if a whole number is this close
 
 
 @dataclasses.dataclass(frozen=True)
 class StepColumns:
-    """What a log tells of each row: arrays of shape (n_rows,), NaN where a row says nothing."""
+    """Step, seconds and clock of each row: arrays of shape (n_rows,), NaN where a row has none."""
 
     step: FloatArray
     seconds: FloatArray
@@ -43,12 +44,12 @@ class StepColumns:
 
     @property
     def stepped(self) -> bool:
-        """Whether any row says its step."""
+        """Whether any row has a step."""
         return bool(np.isfinite(self.step).any())
 
     @property
     def place(self) -> FloatArray:
-        """What rows are placed by: their step, or the clock where none of them says a step."""
+        """What rows are placed by: their step, or the clock where none of them has a step."""
         return self.step if self.stepped else self.clock
 
     @property
@@ -88,7 +89,7 @@ def steps_of(log: Log, framework: Framework, receipt: Receipt) -> StepColumns:
 
 
 def total(columns: Sequence[FloatArray], n_rows: int) -> FloatArray:
-    """Return the sum over columns of what is there; NaN where none is."""
+    """Return the sum over columns, of the values that are present; NaN where none is."""
     if not columns:
         return np.full(n_rows, math.nan)
     stacked = np.stack(columns)
@@ -115,14 +116,14 @@ def gpu_count(log: Log, framework: Framework, steps: StepColumns, options: ReadO
     Raises
     ------
     TraceError
-        When neither the caller nor the log tells it.
+        When neither the caller nor the log states it.
     """
     recovered = _recovered(log, framework, steps)
-    known = recovered[np.isfinite(recovered)]
-    common = float(np.median(known)) if len(known) else math.nan
+    counts = recovered[np.isfinite(recovered)]
+    common = float(np.median(counts)) if len(counts) else math.nan
     if options.n_gpus is not None:
         receipt.assumed |= {"GPUs": options.n_gpus, "GPUs from": "n_gpus= / --n-gpus"}
-        if len(known) and abs(common - options.n_gpus) > NEAR * common:
+        if len(counts) and abs(common - options.n_gpus) > NEAR * common:
             receipt.warn(
                 f"{options.n_gpus:g} GPUs were given, but the log's own rates give {common:g}.",
                 "check n_gpus= / --n-gpus, or leave it out", decide=True,
@@ -133,10 +134,10 @@ def gpu_count(log: Log, framework: Framework, steps: StepColumns, options: ReadO
                 "give the number of all GPUs with n_gpus= / --n-gpus", decide=True,
             )  # fmt: skip
         return np.full(log.n_rows, float(options.n_gpus))
-    if len(known):
-        receipt.assumed |= {"GPUs": common, "GPUs from": "tokens / (tokens a second and GPU x seconds), row by row"}
-        if known.min() < known.max():
-            receipt.assumed["GPUs"] = f"{known.min():g} to {known.max():g}"
+    if len(counts):
+        receipt.assumed |= {"GPUs": common, "GPUs from": "tokens / (tokens per second and GPU x seconds), row by row"}
+        if counts.min() < counts.max():
+            receipt.assumed["GPUs"] = f"{counts.min():g} to {counts.max():g}"
         return np.where(np.isfinite(recovered), recovered, common)
     configured = _configured(log, framework)
     if configured is not None:
@@ -145,15 +146,15 @@ def gpu_count(log: Log, framework: Framework, steps: StepColumns, options: ReadO
         return np.full(log.n_rows, n)
     who = f"{framework.name} logs do not hold" if framework.name else "the log does not hold"
     trainers = _trainers(log, framework)
-    only = f" (its rates tell of {trainers:g} trainer GPUs; generators come on top)" if trainers else ""
+    only = f" (its rates imply {trainers:g} trainer GPUs; generators come on top)" if trainers else ""
     raise TraceError(
         f"{log.source}: {who} the number of GPUs here{only}; give it with n_gpus= / --n-gpus (generators and trainers "
-        f"together), or count compute otherwise: compute_from='steps' / --compute-from steps{_token_hint(log, framework)}"
+        f"together), or choose another unit: compute_from='steps' / --compute-from steps{_token_hint(log, framework)}"
     )
 
 
 def _trainers(log: Log, framework: Framework) -> float | None:
-    """Return the number of trainer GPUs alone, where rates of all and of one of them are logged."""
+    """Return the number of trainer GPUs, where the rates of all and of one of them are logged."""
     keys = [find((key,), log.keys) for key in framework.trainer_rates]
     if not keys or None in keys:
         return None
@@ -170,7 +171,7 @@ def _token_hint(log: Log, framework: Framework) -> str:
 
 
 def _recovered(log: Log, framework: Framework, steps: StepColumns) -> FloatArray:
-    """Return the GPUs that tokens, their rate a GPU and the seconds of a step imply, NaN where they do not."""
+    """Return the number of GPUs implied by tokens, rate per GPU and seconds of each step; NaN where there is none."""
     tokens, rate = find(framework.tokens, log.keys), find(framework.rate, log.keys)
     if tokens is None or rate is None:
         return np.full(log.n_rows, math.nan)
@@ -183,15 +184,15 @@ def _recovered(log: Log, framework: Framework, steps: StepColumns) -> FloatArray
 
 
 def _configured(log: Log, framework: Framework) -> tuple[float, str] | None:
-    """Return the GPUs that the run's configuration adds up to, and the sum in words."""
+    """Return the sum of the GPUs in the run's configuration, and the sum in words."""
     config = {key.replace("/", "."): value for key, value in log.config.items()}
     shared = any(str(config.get(name)).lower() in ("true", "1") for name in framework.colocated)
     for products in framework.gpus:
         counts = [[as_number(config.get(name)) for name in product] for product in products]
-        there = [all(value is not None and value > 0 for value in values) for values in counts]
-        if not there[0]:
+        complete = [all(value is not None and value > 0 for value in values) for values in counts]
+        if not complete[0]:
             continue
-        used = [i for i in range(len(products)) if there[i] and (i == 0 or not shared)]
+        used = [i for i in range(len(products)) if complete[i] and (i == 0 or not shared)]
         n = sum(math.prod(value or 0.0 for value in counts[i]) for i in used)
         return n, " + ".join(" x ".join(products[i]) for i in used) + (" (colocated)" if shared else "")
     return None
@@ -209,11 +210,11 @@ def seconds_of_rows(
             spent = spent * _window(steps)
     tested = np.where(np.isfinite(steps.testing), steps.testing, 0.0)
     inside = steps.testing_inside or steps.by_clock
-    where = "inside" if inside else "outside"
+    part = "part" if inside else "not part"
     if tested.any():
-        receipt.assumed["evaluation time"] = f"{options.eval_time}d; it stands {where} the time of a step"
+        receipt.assumed["evaluation time"] = f"{options.eval_time}d; it is {part} of the time of a step"
     else:
-        receipt.assumed["evaluation time"] = f"not logged; it is taken to stand {where} the time of a step"
+        receipt.assumed["evaluation time"] = f"not logged; taken to be {part} of the time of a step"
     if inside and options.eval_time == "exclude":
         spent = spent - tested
     elif not inside and options.eval_time == "include":
@@ -249,7 +250,7 @@ def _clock_seconds(steps: StepColumns, options: ReadOptions, piece: IntArray, re
     spent[rows[1:]] = np.where(paused | (np.diff(piece[rows]) > 0), 0.0, passed)
     receipt.assumed["time"] = f"wall clock between rows; pauses of more than {longest:g} s left out (gap= / --gap)"
     if paused.any():
-        receipt.assumed["pauses"] = f"{int(paused.sum())}, {passed[paused].sum() / HOUR:.3g} hours together"
+        receipt.assumed["pauses"] = f"{int(paused.sum())}, {passed[paused].sum() / HOUR:.3g} hours in total"
     return spent
 
 
@@ -258,8 +259,8 @@ def look_up(amount: FloatArray, step: FloatArray, keep: BoolArray, at: FloatArra
     rows = np.flatnonzero(keep & np.isfinite(step) & (amount != 0))
     order = rows[np.argsort(step[rows], kind="stable")]
     so_far = np.concatenate([[0.0], np.cumsum(amount[order])])
-    found: FloatArray = so_far[np.searchsorted(step[order], at, side="left" if before else "right")]
-    return found
+    sums: FloatArray = so_far[np.searchsorted(step[order], at, side="left" if before else "right")]
+    return sums
 
 
 def last_value(values: FloatArray, step: FloatArray, keep: BoolArray, at: FloatArray, *, before: bool) -> FloatArray:

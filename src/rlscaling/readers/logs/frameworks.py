@@ -1,7 +1,7 @@
-"""The names that each training framework gives to its metrics, as data: one entry a framework.
+"""Metric names of each training framework, as data: one entry per framework.
 
 All names are regular expressions that must match a whole key. ``AT`` is the sign between ``mean`` and its count, which
-tensorboardX and MLflow rewrite. What the fields are for stands in `Framework`; ``docs/logs.md`` tells it in words.
+tensorboardX and MLflow rewrite. `Framework` documents the fields; ``docs/logs.md`` describes the frameworks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Framework:
     name
         The framework.
     marks
-        Keys by which its logs are known; one is enough.
+        Keys by which its logs are recognised; one is enough.
     scores
         Keys of a held-out pass rate, most plainly named first; the groups ``domain`` and ``n`` name the evaluation
         set and the completions per prompt.
     training
-        Keys of the training reward, which is no held-out score.
+        Keys of the training reward, which is not a held-out score.
     step
-        Keys of the optimizer step, the first that is there counts.
+        Keys of the optimizer step; the first that is present counts.
     seconds
         Keys of the seconds that a training step took.
     summed
@@ -48,19 +48,19 @@ class Framework:
     rate
         Key of tokens a second and GPU, from which the number of GPUs follows: tokens / (rate * seconds).
     clock
-        Its logs have no seconds of a step, only times: a table with its names and a clock is a log too, not only one
-        with seconds. (In any log without seconds, of whatever framework, time is taken from the clock.)
+        Its logs have no seconds per step, only times, so that a table with its names and a clock is a log as well.
+        (In any log without seconds, of whatever framework, time is taken from the clock.)
     trainer_rates
         Keys of tokens a second of all trainers and of each: their ratio is the number of trainers, without generators.
     gpus
-        Alternatives; each a row of products of settings: the first is the trainers' GPUs and must be there, the others
-        are added where they are there and the run is not ``colocated``.
+        Alternatives, each a list of products of settings: the first is the trainers' GPUs and must be present; the
+        others are added where they are present and the run is not ``colocated``.
     colocated
-        Settings that say, where true, that generators share the trainers' GPUs.
+        Settings that are true when generators share the trainers' GPUs.
     columns
         Our name of a column -> its keys.
     caveats
-        What must be known to read the numbers, a sentence each; they go into every receipt.
+        What one must know to read the numbers, a sentence each; they go into every receipt.
     """
 
     name: str
@@ -137,7 +137,7 @@ TRL = Framework(
         ("loss", r"(train/)?loss"),
     ),
     caveats=(
-        "TRL's step_time leaves evaluations and checkpoints out; GPUs of a vLLM server are counted only if given.",
+        "TRL's step_time leaves out evaluations and checkpoints; GPUs of a vLLM server count only if n_gpus includes them.",
     ),
 )
 
@@ -224,7 +224,7 @@ AREAL = Framework(
     summed=r"timeperf/(?!eval)[^/]+",
     testing=(r"timeperf/eval",),
     gpus=((("cluster.n_nodes", "cluster.n_gpus_per_node"),),),
-    caveats=("AReaL logs no total time of a step: the phases under timeperf/ were added up.",),
+    caveats=("AReaL does not log the total time of a step: the phases under timeperf/ were added up.",),
 )
 
 PIPELINE_RL = Framework(
@@ -237,7 +237,7 @@ PIPELINE_RL = Framework(
     tokens=(r"stats/tokens",),
     columns=(("truncation_rate", r"actor/test_overlong_.*"),),
     caveats=(
-        "PipelineRL splits one training over three runs; actor/trainer_model_version counts samples, not updates.",
+        "PipelineRL splits one training into three runs; actor/trainer_model_version counts samples, not updates.",
     ),
 )
 
@@ -265,7 +265,7 @@ PRIME_RL = Framework(
     clock=True,
     gpus=((("deployment.num_train_gpus",), ("deployment.num_infer_gpus",)),),
     columns=(("truncation_rate", r"(.+/)?is_truncated/mean"), ("entropy", r"entropy/all/mean")),
-    caveats=("prime-rl's 'effective' scores and its printed lines leave failed rollouts out, 'all' counts them.",),
+    caveats=("prime-rl's 'effective' scores and its printed lines leave out failed rollouts; 'all' counts them.",),
 )
 
 TINKER = Framework(
@@ -280,7 +280,7 @@ TINKER = Framework(
     before_update=True,
     tokens=(r"env/all/total_ac_tokens",),
     columns=(("entropy", r"optim/entropy"), ("reward_mean", r"env/all/reward/total")),
-    caveats=("tinker evaluates before the update of the row's step, and its time/total holds evaluations.",),
+    caveats=("tinker evaluates before the update of the row's step, and its time/total includes evaluations.",),
 )
 
 TORCHTUNE = Framework(
@@ -296,7 +296,7 @@ TORCHTUNE = Framework(
 FRAMEWORKS = (
     VERL, NEMO_RL, OPENRLHF, SKYRL, SLIME, AREAL, PIPELINE_RL, PRIME_RL, TINKER, TORCHTUNE, TRL,
 )  # fmt: skip
-"""The one with the most marks among the keys wins, of several one with a score among them, else the first."""
+"""The one with the most marks among the keys counts; of several, one with a score among them, else the first."""
 
 UNKNOWN = Framework(
     name="",
@@ -307,11 +307,11 @@ UNKNOWN = Framework(
     clock=True,
     tokens_so_far=(r"(.+/)?(total_tokens|num_tokens|tokens_seen)",),
 )
-"""For keys of nobody's naming: common names, and the clock."""
+"""For keys of no framework above: common names, and the clock."""
 
 
 def framework_of(keys: Iterable[str]) -> Framework | None:
-    """Return whose names the keys are, or None.
+    """Return the framework that the keys belong to, or None.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def framework_of(keys: Iterable[str]) -> Framework | None:
 
 @functools.lru_cache(maxsize=64)
 def _framework_of(names: tuple[str, ...]) -> Framework | None:
-    votes = [(_matched(one.marks, names), _matched(one.scores, names) > 0) for one in FRAMEWORKS]
+    votes = [(_matched(framework.marks, names), _matched(framework.scores, names) > 0) for framework in FRAMEWORKS]
     most = max(votes)
     return FRAMEWORKS[votes.index(most)] if most[0] else None
 
@@ -335,8 +335,8 @@ def _matched(patterns: tuple[str, ...], names: tuple[str, ...]) -> int:
 
 def find(patterns: Iterable[str], keys: Iterable[str]) -> str | None:
     """Return the first key that the first matching pattern matches, or None."""
-    found = find_all(patterns, keys)
-    return found[0] if found else None
+    matching = find_all(patterns, keys)
+    return matching[0] if matching else None
 
 
 def find_all(patterns: Iterable[str], keys: Iterable[str]) -> list[str]:
@@ -346,6 +346,6 @@ def find_all(patterns: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _find_all(patterns: tuple[str, ...], keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Match once for all logs of one kind: those of a batch have the same keys."""
-    found = [key for pattern in patterns for key in keys if re.fullmatch(pattern, key)]
-    return tuple(dict.fromkeys(found))
+    """Match once for all logs with the same keys, as those of a batch have."""
+    matching = [key for pattern in patterns for key in keys if re.fullmatch(pattern, key)]
+    return tuple(dict.fromkeys(matching))

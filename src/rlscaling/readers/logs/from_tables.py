@@ -1,4 +1,4 @@
-"""Tables whose columns are metrics of a framework or exported charts: the way from a table to a log."""
+"""From a table of metrics to a log: tables whose columns are metrics of a framework, or exported charts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ PLAIN = "|".join(COMPUTE_NAMES[:3])
 
 
 def read_table(
-    table: Table, options: ReadOptions, origin: TableSource | None, file: Path, reader: str
+    table: Table, options: ReadOptions, table_source: TableSource | None, file: Path, reader: str
 ) -> Parts | list[Log]:
     """Return what a table holds: logs where its columns are a framework's metrics, else the traces by plain columns."""
     named = options.compute_column is not None or options.pass_rate_column in table.columns
     if table.rows and not named:
-        notes = list[str](origin.notes if origin else ())
+        notes = list[str](table_source.notes if table_source else ())
         melted = melt_charts(table, notes)
         if melted is not None:
             table = melted
-            origin = TableSource(metadata={"source": table.source}, notes=tuple(notes))
-        found = logs_of_table(table, options, file, reader, tuple(notes))
-        if found:
-            return found
-    return parts_of_table(table, options, origin)
+            table_source = TableSource(metadata={"source": table.source}, notes=tuple(notes))
+        logs = logs_of_table(table, options, file, reader, tuple(notes))
+        if logs:
+            return logs
+    return parts_of_table(table, options, table_source)
 
 
 def logs_of_table(
@@ -46,7 +46,7 @@ def logs_of_table(
     """Return the runs in a table of a framework's metrics; none for other tables."""
     names = list(table.columns)
     if any(re.search(PLAIN, name.lower().strip()) for name in names):
-        return []  # its compute stands in a column of its own
+        return []  # its compute is in a column of its own
     framework = framework_of(names)
     if framework is None or not _has_time(names, framework.seconds, framework.summed, framework.clock):
         return []
@@ -60,7 +60,7 @@ def _has_time(names: list[str], seconds: tuple[str, ...], summed: str, clock: bo
 
 
 def _log(table: Table, label: str, file: Path, reader: str, notes: tuple[str, ...]) -> Log:
-    """Return a table as a log; of its columns those that are asked for are turned into numbers."""
+    """Return a table as a log; columns are converted to numbers when they are loaded."""
     columns, n_rows = table.columns, len(table.rows)
     if isinstance(columns, ArrowColumns):
         keys, load = filter(columns.holds_numbers, columns), columns.numbers
@@ -83,13 +83,15 @@ def melt_charts(table: Table, notes: list[str]) -> Table | None:
     charts = {name: CHART.fullmatch(name) for name in others}
     if axis.strip().lower() not in CHART_AXES or not charts or not all(charts.values()):
         return None
-    edges = sum(match["edge"] is not None for match in charts.values() if match)
-    if edges:
-        differ = sum(_edges_differ(table, name, match) for name, match in charts.items() if match and not match["edge"])
-        notes.append(f"Left out {edges} columns __MIN and __MAX.")
-        if differ:
+    n_edges = sum(match["edge"] is not None for match in charts.values() if match)
+    if n_edges:
+        n_different = sum(
+            _edges_differ(table, name, match) for name, match in charts.items() if match and not match["edge"]
+        )
+        notes.append(f"Left out {n_edges} columns __MIN and __MAX.")
+        if n_different:
             notes.append(
-                f"In {differ} rows __MIN and __MAX differ from the value between them: the chart was smoothed or "
+                f"In {n_different} rows __MIN and __MAX differ from the value between them: the chart was smoothed or "
                 "thinned before it was exported; export the run's history instead."
             )
     columns: dict[str, list[object]] = {axis: [], "run": []}
@@ -98,11 +100,11 @@ def melt_charts(table: Table, notes: list[str]) -> Table | None:
     columns |= {metric: [] for metric in metrics}
     rows: list[int] = []
     for run in runs:
-        there = {metric: table.columns.get(f"{run} - {metric}") for metric in metrics}
+        columns_of_run = {metric: table.columns.get(f"{run} - {metric}") for metric in metrics}
         for i, number in enumerate(table.rows):
-            cells = {metric: cells[i] if cells is not None else "" for metric, cells in there.items()}
+            cells = {metric: cells[i] if cells is not None else "" for metric, cells in columns_of_run.items()}
             if all(str(cell).strip() == "" for cell in cells.values()):
-                continue  # wide exports are ragged: another run has a value at this step
+                continue  # wide exports are ragged: only another run has a value at this step
             rows.append(number)
             columns[axis].append(table.columns[axis][i])
             columns["run"].append(run)

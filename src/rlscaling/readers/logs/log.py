@@ -1,4 +1,4 @@
-"""What a logger wrote of one run, whatever the logger: rows in the order of writing, one column of numbers a key."""
+"""`Log`: the rows of one run in the order of writing, one numeric column per metric, from whatever logger."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rlscaling.errors import TraceError
 from rlscaling.readers.decoding.values import as_number
 
 STEP, TIME = "_step", "_timestamp"
-"""Keys that a reader gives to the logger's own step counter and to the clock, in seconds."""
+"""Keys under which readers store the logger's own step counter and the clock, in seconds."""
 
 MAX_CELLS = 30_000_000
-"""A log of more numbers than this is refused: 480 MB of them."""
+"""Logs with more numbers than this, which take 480 MB, are not read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Log:
     load
         Returns the columns of some keys, float64 of shape (n_rows,) each, NaN where a row lacks the key.
     run
-        Name of the run, where the source holds several or tells it.
+        Name of the run, where the source holds several or names it.
     files
         What was read.
     content
-        The bytes of the file, where there is one and it is at hand.
+        The bytes of the file, where there is only one and it has been read.
     config
-        The run's configuration, where the logger keeps it; nested keys are joined by dots.
+        The run's configuration, where the logger stores it; nested keys are joined by dots.
     domains
-        Which evaluation set a row belongs to, where the row says so.
+        Which evaluation set each row belongs to, where it names one.
     notes
         What was assumed or lost while reading, a sentence each.
     unusable
-        Key -> rows that have it with a value that is no finite number: NaN, null, text.
+        Key -> rows in which its value is not a finite number: NaN, null, text.
     """
 
     source: str
@@ -73,7 +73,7 @@ class Log:
 
 
 class LogBuilder:
-    """Collects rows and makes a `Log` of them; only numbers are kept.
+    """Collects rows and makes a `Log` of them; only numbers are stored.
 
     Examples
     --------
@@ -114,9 +114,9 @@ class LogBuilder:
         self.n_rows += 1
 
     def add_cells(self, cells: Iterable[tuple[Any, Any, str, Any]]) -> None:
-        """Append what was written a cell at a time: (step, time, key, value) in order.
+        """Append what was written cell by cell: (step, time, key, value) in order.
 
-        Cells of one step that follow each other are one row, up to a key that it has already.
+        Consecutive cells of one step form one row, until a key occurs again.
         """
         row: dict[str, Any] = {}
         for step, time, key, value in cells:

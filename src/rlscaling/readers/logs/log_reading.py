@@ -1,4 +1,4 @@
-"""One log under one set of options: its scores, steps and resumes, and what every row adds to the compute."""
+"""One log under one set of options: its candidate metrics, steps and resumes, and the compute of every row."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rlscaling.readers.devices import device_factor
 from rlscaling.readers.logs.cumulative_compute import HOUR, PAUSE, StepColumns, gpu_count, seconds_of_rows, steps_of
 from rlscaling.readers.logs.frameworks import UNKNOWN, Framework, find, framework_of
 from rlscaling.readers.logs.log import Log
-from rlscaling.readers.logs.metric_choice import candidates, choose_scores, listing
+from rlscaling.readers.logs.metric_choice import candidates, choose_metrics, listing
 from rlscaling.readers.logs.resumes import BoolArray, IntArray, executed, kept_rows, segments
 from rlscaling.readers.options import COMPUTE_SOURCES, ReadOptions
 from rlscaling.readers.receipt import Receipt, fingerprints
 from rlscaling.readers.table import nearest
 
-UNEXPLAINED = 1.25  # times what is accounted for
-MUCH = 0.1  # share of the steps whose time may be missing before somebody must decide
+UNEXPLAINED = 1.25  # times the accounted time
+MUCH = 0.1  # share of the steps whose time may be missing before the user must decide
 FLOPS = r"(.+/)?(total_)?flo(p|ps|s)"
 
 
@@ -37,13 +37,13 @@ class ComputePerRow:
 
 
 class LogReading:
-    """One log under one set of options; what its curves share is worked out once."""
+    """One log under one set of options; what its curves share is computed once."""
 
     def __init__(self, log: Log, options: ReadOptions) -> None:
         self.log, self.options = log, options
         self.framework: Framework = framework_of(log.keys) or UNKNOWN
         self.receipt = Receipt(reader=log.reader, framework=self.framework.name, run=log.run, rows_read=log.n_rows)
-        self.scores = choose_scores(log, self.framework, options, self.receipt)
+        self.metrics = choose_metrics(log, self.framework, options, self.receipt)
 
     @functools.cached_property
     def files(self) -> list[dict[str, Any]]:
@@ -52,8 +52,8 @@ class LogReading:
 
     @functools.cached_property
     def values(self) -> dict[str, FloatArray]:
-        """The column of every score."""
-        return self.log.load([score.key for score in self.scores])
+        """The column of every metric that is read."""
+        return self.log.load([metric.key for metric in self.metrics])
 
     @functools.cached_property
     def steps(self) -> StepColumns:
@@ -61,14 +61,14 @@ class LogReading:
         steps = steps_of(self.log, self.framework, self.receipt)
         if not np.isfinite(steps.place).any():
             raise TraceError(
-                f"{self.log.source}: no row says its step or its time, so evaluations cannot be placed; log a "
+                f"{self.log.source}: no row has a step or a time, so evaluations cannot be placed; log a "
                 f"step with them. {listing(self.log, candidates(self.log))}"
             )
         return steps
 
     @functools.cached_property
     def training(self) -> BoolArray:
-        """Rows of training steps: those with seconds, else those without a score; all, where every row has one."""
+        """Rows of training steps: those with seconds, else those without a score; all, if every row has one."""
         scored = np.isfinite(np.stack(list(self.values.values()))).any(axis=0)
         rows = self.steps.training if not self.steps.by_clock else self.steps.training & ~scored
         return rows if rows.any() else np.isfinite(self.steps.place)
@@ -88,7 +88,7 @@ class LogReading:
 
     @functools.cached_property
     def order(self) -> FloatArray:
-        """What rows are ordered by: their place, or piece and place where every piece counts."""
+        """What rows are ordered by: their place, or their piece and place when every piece counts."""
         if not self._again:
             return self.steps.place
         ordered: FloatArray = self.steps.place + self.piece * (np.nanmax(np.abs(self.steps.place)) + 1)
@@ -96,44 +96,45 @@ class LogReading:
 
     @property
     def _again(self) -> bool:
-        """Whether what was done again counts again."""
+        """Whether repeated steps count again."""
         return self.options.resume == "all" and bool(self.piece.any())
 
     @functools.cached_property
     def compute(self) -> ComputePerRow:
-        """The compute of every row, in the unit asked for."""
+        """The compute of every row, in the unit of the options."""
         if self.options.compute_column is not None:
             return self._named(self.options.compute_column)
         unit = self._unit()
         if unit == "steps":
             if not self.steps.stepped:
-                raise TraceError(f"{self.log.source}: no row says its step; count compute in another unit")
+                raise TraceError(f"{self.log.source}: no row has a step; count compute in another unit")
             return self._running(unit, self.steps.step)
         return self._logged(unit) if unit in ("tokens", "flops") else self._timed(unit)
 
     def _unit(self) -> str:
-        """Return the unit asked for; ``compute_unit``, which is for columns, may name it too."""
+        """Return the unit in ``compute_from``, or in ``compute_unit``, which is for columns but may name it too."""
         options = self.options
-        asked = [unit for unit in dict.fromkeys((options.compute_from, options.compute_unit)) if unit is not None]
-        if len(asked) > 1:
+        units = [unit for unit in dict.fromkeys((options.compute_from, options.compute_unit)) if unit is not None]
+        if len(units) > 1:
             raise TraceError(
-                f"{self.log.source}: compute_from={asked[0]!r} and compute_unit={asked[1]!r} contradict each other; give "
-                "one of them"
+                f"{self.log.source}: compute_from={units[0]!r} and compute_unit={units[1]!r} contradict each other; "
+                "give one of them"
             )
-        unit = asked[0] if asked else "gpu-hours"
+        unit = units[0] if units else "gpu-hours"
         if unit not in COMPUTE_SOURCES:
             raise TraceError(
                 f"{self.log.source}: {unit} cannot be counted from a log; choose compute_from= / --compute-from "
-                f"({', '.join(COMPUTE_SOURCES)}), or name the metric that counts them with compute_column= / --compute-column"
+                f"({', '.join(COMPUTE_SOURCES)}), or name the metric that counts them with compute_column= / "
+                "--compute-column"
             )
         return unit
 
     def _named(self, key: str) -> ComputePerRow:
-        """Return the compute so far as a metric of the log counts it."""
+        """Return the compute so far, as counted by a metric of the log."""
         if self.options.compute_from is not None:
             raise TraceError(
-                f"{self.log.source}: compute_from={self.options.compute_from!r} and compute_column={key!r} contradict each "
-                "other; give one of them"
+                f"{self.log.source}: compute_from={self.options.compute_from!r} and compute_column={key!r} contradict "
+                "each other; give one of them"
             )
         if key not in self.log.keys:
             raise TraceError(
@@ -155,11 +156,13 @@ class LogReading:
     def _timed(self, unit: str) -> ComputePerRow:
         options, log, steps = self.options, self.log, self.steps
         if not steps.training.any():
-            other = "give the log of its training steps, or count compute in steps: compute_from='steps' / --compute-from steps"
-            raise TraceError(f"{log.source}: no row says how long a training step took; {other}")
+            raise TraceError(
+                f"{log.source}: no row states how long a training step took; give the log of its training steps, or "
+                "count compute in steps: compute_from='steps' / --compute-from steps"
+            )
         if self.framework.window and not steps.by_clock and not steps.stepped:
             raise TraceError(
-                f"{log.source}: {self.framework.name}'s seconds are a mean over steps, but no row says its step; log "
+                f"{log.source}: {self.framework.name}'s seconds are a mean over steps, but no row has a step; log "
                 "the step with them, or count compute otherwise with compute_from= / --compute-from"
             )
         per_hour = np.full(log.n_rows, 1.0)
@@ -172,9 +175,9 @@ class LogReading:
             self.receipt.assumed["device factor"] = how
         tested = np.where(np.isfinite(steps.testing), steps.testing, 0.0)
         self._report_clock(float(seconds.sum() + (tested.sum() if options.eval_time == "exclude" else 0.0)))
-        found = ComputePerRow(unit, seconds * per_hour / HOUR, tested * per_hour / HOUR)
-        self._report_time(found)
-        return found
+        compute = ComputePerRow(unit, seconds * per_hour / HOUR, tested * per_hour / HOUR)
+        self._report_time(compute)
+        return compute
 
     def _logged(self, unit: str) -> ComputePerRow:
         names = (FLOPS,) if unit == "flops" else self.framework.tokens
@@ -182,8 +185,8 @@ class LogReading:
         key = running or find(names, self.log.keys)
         if key is None:
             raise TraceError(
-                f"{self.log.source}: no metric counts {unit} here; choose another unit with compute_from= / --compute-from "
-                f"({', '.join(COMPUTE_SOURCES)})"
+                f"{self.log.source}: no metric counts {unit} here; choose another unit with compute_from= / "
+                f"--compute-from ({', '.join(COMPUTE_SOURCES)})"
             )
         self.receipt.columns[unit] = key
         column = self.log.column(key)
@@ -194,16 +197,16 @@ class LogReading:
         return ComputePerRow(unit, amount, np.zeros(self.log.n_rows))
 
     def _report_unplaced(self, amount: FloatArray) -> None:
-        """Warn of rows that add to the compute but say no step, and so stand before no evaluation."""
+        """Warn of rows that add to the compute but have no step, so that they precede no evaluation."""
         lost = int(((amount > 0) & ~np.isfinite(self.steps.place)).sum())
         if lost:
             self.receipt.warn(
-                f"{lost} of the training rows of {self.log.source} without a step: what they took is in no "
+                f"{lost} training rows of {self.log.source} have no step: their compute is in no "
                 "evaluation's compute.", "log the step with every row",
             )  # fmt: skip
 
     def _report_clock(self, accounted: float) -> None:
-        """Warn where much more time passed than steps and evaluations took, in seconds."""
+        """Warn if much more time passed than steps and evaluations took, in seconds."""
         clock = self.steps.clock
         if self.steps.by_clock or not np.isfinite(clock).any():
             return
@@ -212,42 +215,42 @@ class LogReading:
             self.receipt.warn(
                 f"{passed / HOUR:,.1f} hours passed by the clock of {self.log.source}; its steps and evaluations "
                 f"account for {accounted / HOUR:,.1f}.",
-                "pauses need not be counted; steps that a resumed run did again and its logger dropped, as W&B does, "
+                "pauses need not be counted; steps that a resumed run repeated and its logger dropped, as W&B does, "
                 "are missing from the executed hours",
             )  # fmt: skip
 
-    def _report_time(self, found: ComputePerRow) -> None:
-        """Write on the receipt what the rows add up to, and what is missing among them."""
-        useful, executed_ = float(found.amount[self.keep].sum()), float(found.amount.sum())
-        self.receipt.assumed |= {f"useful {found.unit}": useful, f"executed {found.unit}": executed_}
-        self._report_unplaced(found.amount)
+    def _report_time(self, compute: ComputePerRow) -> None:
+        """Enter in the receipt what the rows add up to, and which are missing."""
+        useful, executed_amount = float(compute.amount[self.keep].sum()), float(compute.amount.sum())
+        self.receipt.assumed |= {f"useful {compute.unit}": useful, f"executed {compute.unit}": executed_amount}
+        self._report_unplaced(compute.amount)
         steps = self.steps
         if self.framework.window or steps.by_clock or not steps.stepped:
             return
-        there = np.unique(steps.step[steps.training & self.keep & np.isfinite(steps.step)])
-        if len(there) < 2:
+        logged = np.unique(steps.step[steps.training & self.keep & np.isfinite(steps.step)])
+        if len(logged) < 2:
             return
-        stride = float(np.median(np.diff(there)))
-        missing = int(there[-1] - there[0] + 1) - len(there)
+        stride = float(np.median(np.diff(logged)))
+        missing = int(logged[-1] - logged[0] + 1) - len(logged)
         if stride > 1:
             self.receipt.warn(
-                f"Training rows stand at every {stride:g} steps only; the time of the steps between is not in the log.",
-                "log the time of every step, or count compute_from='steps' / --compute-from steps",
+                f"There is a training row only every {stride:g} steps; the time of the steps between is not in the log.",
+                "log the time of every step, or count steps: compute_from='steps' / --compute-from steps",
             )
         elif missing > 0:
-            share = missing / (missing + len(there))
+            share = missing / (missing + len(logged))
             self.receipt.warn(
-                f"{missing} of {missing + len(there)} steps have no training row: {share:.1%} of the time is missing.",
+                f"{missing} of {missing + len(logged)} steps have no training row: {share:.1%} of the time is missing.",
                 "look for the piece that holds them, and give both with stitch=True / --stitch", decide=share > MUCH,
             )  # fmt: skip
 
     def head(self) -> float:
-        """Return the compute of steps before the first row, where the log begins late.
+        """Return the compute of the steps before the first row, when the beginning of the log is missing.
 
         Raises
         ------
         TraceError
-            When the beginning is missing and nobody said what to do about it.
+            When it is missing and ``missing_start`` does not say that it is to be estimated.
         """
         steps = self.steps
         training = steps.training & self.keep & np.isfinite(steps.step)
@@ -261,8 +264,8 @@ class LogReading:
             raise TraceError(
                 f"{self.log.source} begins at step {first:g}: the {absent:g} steps before it are not in it, so its "
                 "compute so far is unknown (a restart may have erased them); give the earlier piece as well with "
-                "stitch=True / --stitch, count compute_from='steps' / --compute-from steps, or let the missing steps cost what "
-                "the others cost: missing_start='estimate' / --missing-start estimate"
+                "stitch=True / --stitch, count steps (compute_from='steps' / --compute-from steps), or let the missing "
+                "steps cost what the others cost: missing_start='estimate' / --missing-start estimate"
             )
         per_step = float(np.median(self.compute.amount[training]))
         self.receipt.assumed["missing start"] = (

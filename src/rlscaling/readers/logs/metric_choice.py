@@ -1,4 +1,4 @@
-"""Which of a log's metrics is the pass rate: one that is plainly meant, or none, never a coin toss."""
+"""Which metric of a log is the pass rate: the one whose name says so, never a guess among several."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class CandidateMetric(NamedTuple):
     n_samples: int | None = None
 
 
-def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> list[CandidateMetric]:
+def choose_metrics(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> list[CandidateMetric]:
     """Return the metrics to read, each a curve of its own.
 
     Raises
     ------
     TraceError
-        When none is there, or several could be meant; the message lists them with counts and ranges.
+        When there is none, or several could be meant; the message lists them with counts and ranges.
     """
     wanted = options.metric or options.pass_rate_column
     if wanted is not None:
@@ -45,42 +45,42 @@ def choose_scores(log: Log, framework: Framework, options: ReadOptions, receipt:
             raise TraceError(
                 f"{log.source} has no metric {wanted!r} ({OPTION}){hint or '.'} {listing(log, candidates(log))}"
             )
-        scores = [_score(key, framework) for key in keys]
-        if len(scores) > 1:  # several are told apart by the set they name, or else by their whole names
-            domains = [score.domain for score in scores]
+        metrics = [_metric(key, framework) for key in keys]
+        if len(metrics) > 1:  # several are distinguished by the set in their names, or else by their whole names
+            domains = [metric.domain for metric in metrics]
             plain = "" in domains or len(set(domains)) < len(domains)
-            scores = [score._replace(domain=score.key if plain else score.domain) for score in scores]
+            metrics = [metric._replace(domain=metric.key if plain else metric.domain) for metric in metrics]
     else:
-        scores = [_plainest(log, framework, options, receipt)]
-    for score in scores:
-        if re.fullmatch(framework.training, score.key):
+        metrics = [_plainest(log, framework, options, receipt)]
+    for metric in metrics:
+        if re.fullmatch(framework.training, metric.key):
             receipt.warn(
-                f"{score.key} is the reward in training, not a held-out pass rate: it rises on prompts that the run "
+                f"{metric.key} is the reward in training, not a held-out pass rate: it rises on prompts that the run "
                 "has seen, and may rise while held-out accuracy falls.",
                 "name a held-out metric with metric= / --metric, or state in your report that none was held out",
                 decide=True,
             )
-    return scores
+    return metrics
 
 
 def _plainest(log: Log, framework: Framework, options: ReadOptions, receipt: Receipt) -> CandidateMetric:
-    ranks = [[_score(key, framework) for key in rank] for rank in _ranks(log, framework)]
-    of_domain = [[score for score in found if score.domain == options.domain] for found in ranks]
-    for found in of_domain if options.domain is not None and any(of_domain) else ranks:
-        if len(found) > 1 and options.domain is not None and all(score.domain for score in found):
-            there = list(dict.fromkeys(score.domain for score in found))
-            if options.domain not in there:
-                hint = nearest(options.domain, there)
-                raise TraceError(f"{log.source} has no domain {options.domain!r}; it has {', '.join(there)}{hint}")
-        if len(found) > 1:
+    ranks = [[_metric(key, framework) for key in rank] for rank in _ranks(log, framework)]
+    of_domain = [[metric for metric in metrics if metric.domain == options.domain] for metrics in ranks]
+    for metrics in of_domain if options.domain is not None and any(of_domain) else ranks:
+        if len(metrics) > 1 and options.domain is not None and all(metric.domain for metric in metrics):
+            domains = list(dict.fromkeys(metric.domain for metric in metrics))
+            if options.domain not in domains:
+                hint = nearest(options.domain, domains)
+                raise TraceError(f"{log.source} has no domain {options.domain!r}; it has {', '.join(domains)}{hint}")
+        if len(metrics) > 1:
             raise TraceError(
-                f"{log.source}: the pass rate could be any of {len(found)} metrics; choose with {OPTION} (one curve "
-                f"for each that it matches). {listing(log, [score.key for score in found])}"
+                f"{log.source}: the pass rate could be any of {len(metrics)} metrics; choose with {OPTION} (one curve "
+                f"for each that it matches). {listing(log, [metric.key for metric in metrics])}"
             )
-        if found:
+        if metrics:
             if not framework.name:
-                receipt.assumed["pass rate"] = f"{found[0].key}, by its name; {OPTION} chooses"
-            return found[0]
+                receipt.assumed["pass rate"] = f"{metrics[0].key}, by its name; {OPTION} chooses"
+            return metrics[0]
     raise TraceError(
         f"{log.source}: no metric looks like a held-out pass rate; name one with {OPTION}. "
         f"{listing(log, candidates(log))}"
@@ -88,14 +88,14 @@ def _plainest(log: Log, framework: Framework, options: ReadOptions, receipt: Rec
 
 
 def _ranks(log: Log, framework: Framework) -> list[list[str]]:
-    """Return the metrics that each rank of names matches, most plainly named first."""
+    """Return the metrics that match each rank of names, the plainest names first."""
     if framework is not UNKNOWN:
         return [find_all([pattern], log.keys) for pattern in framework.scores]
     usable = [key for key in log.keys if not key.startswith("_") and not re.search(NOT_A_PASS_RATE, key.lower())]
     return [[key for key in usable if re.search(pattern, key.lower())] for pattern in PASS_RATE_NAMES]
 
 
-def _score(key: str, framework: Framework) -> CandidateMetric:
+def _metric(key: str, framework: Framework) -> CandidateMetric:
     for pattern in framework.scores:
         if match := re.fullmatch(pattern, key):
             groups = match.groupdict()

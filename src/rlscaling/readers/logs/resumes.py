@@ -1,4 +1,4 @@
-"""Runs that were stopped and went on: which rows count when steps stand in a log twice."""
+"""Rows that count when a resumed run has logged steps twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def segments(step: FloatArray, training: BoolArray, *, strict: bool) -> IntArray
     training
         Rows of training steps; others may be written late, such as evaluations in the background.
     strict
-        Only a smaller step begins a new piece; else one that is there already does, too.
+        Only a smaller step begins a new piece; otherwise a repeated step does, too.
 
     Examples
     --------
@@ -43,9 +43,9 @@ def kept_rows(step: FloatArray, training: BoolArray, piece: IntArray, policy: st
     Parameters
     ----------
     step, training, piece
-        As for `segments`, which must have been given the same rows of training: each piece has one.
+        As for `segments`, called with the same training rows, of which every piece has one.
     policy
-        ``"last"``: what a later piece did again replaces the earlier rows; ``"first"``: the earlier rows stay;
+        ``"last"``: a later piece replaces the earlier rows of its steps; ``"first"``: the earlier rows stay;
         ``"all"``: every row counts.
 
     Examples
@@ -76,9 +76,9 @@ def _bound(step: FloatArray, training: BoolArray, piece: IntArray, i: int, extre
 
 
 def executed(count: FloatArray, step: FloatArray, piece: IntArray) -> FloatArray:
-    """Return a running count, of tokens or of the steps themselves, with what was done again counted again.
+    """Return a running count, of tokens or of the steps themselves, in which repeated steps count again.
 
-    A piece goes on from the count at the last step below its first one; from nothing where the counter began anew.
+    A piece continues from the count at the last step below its first one, or from 0 where the counter started again.
 
     Examples
     --------

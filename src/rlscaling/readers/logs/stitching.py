@@ -1,4 +1,4 @@
-"""Pieces of one run in several logs: in which order they belong together, or why that cannot be told."""
+"""Several logs of one run, in order, or the reason why the order is unknown."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rlscaling.readers.logs.log import Log
 from rlscaling.readers.receipt import Receipt
 
 DATED = 1e8
-"""Seconds since 1970; a clock that shows less counts from the start of its run, and orders no pieces."""
+"""Seconds since 1970; a clock with a smaller value counts from the start of its run and cannot order pieces."""
 
 
 class LogPiece(NamedTuple):
-    """A log, and the steps and times from its first row to its last; NaN where its rows do not say them."""
+    """A log, with the steps and times of its first and its last row; NaN where its rows have none."""
 
     log: Log
     begin: float
@@ -34,12 +34,12 @@ def stitched(logs: Sequence[Log]) -> Log:
     """Return several pieces of one run as one log.
 
     Pieces whose steps do not overlap follow each other by their steps. Where they overlap, a run was resumed from an
-    earlier step, and the clock tells which piece is the later one; without a clock the one that reaches further is.
+    earlier step, and the clock decides which piece is the later one; without a clock it is the one that goes further.
 
     Raises
     ------
     TraceError
-        When the order cannot be told, or the pieces were written at the same time.
+        When the order is unknown, or the pieces were written at the same time.
     """
     keys = tuple(dict.fromkeys(key for log in logs for key in log.keys))
     framework = framework_of(keys) or UNKNOWN
@@ -51,17 +51,17 @@ def stitched(logs: Sequence[Log]) -> Log:
 
 
 def _span(values: FloatArray) -> tuple[float, float]:
-    known = values[np.isfinite(values)]
-    return (float(known.min()), float(known.max())) if len(known) else (math.nan, math.nan)
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
 
 
 def _in_order(pieces: Sequence[LogPiece]) -> list[LogPiece]:
     timed = all(piece.since > DATED for piece in pieces)
     if not all(math.isfinite(piece.begin) for piece in pieces):
         if not timed:
-            silent = next(piece for piece in pieces if not math.isfinite(piece.begin))
+            without_steps = next(piece for piece in pieces if not math.isfinite(piece.begin))
             raise TraceError(
-                f"{silent.log.source}: no row says its step, so its place among the other pieces cannot be told; "
+                f"{without_steps.log.source}: no row has a step, so its place among the other pieces is unknown; "
                 "leave it out, or log a step with its rows"
             )
         return sorted(pieces, key=lambda piece: piece.since)
@@ -81,7 +81,7 @@ def _in_order(pieces: Sequence[LogPiece]) -> list[LogPiece]:
         if b.end <= a.end or b.begin == a.begin:
             raise TraceError(
                 f"{_shown(a)} and {_shown(b)} overlap so that one replaces rows within the other, and their rows have "
-                "no time that says which was written later; leave one out, or cut off the rows that were replaced"
+                "no time that shows which was written later; leave one out, or cut off the rows that were replaced"
             )
     return order
 
@@ -97,7 +97,7 @@ def _joined(logs: Sequence[Log], keys: tuple[str, ...]) -> Log:
         parts = [log.load(wanted) for log in logs]
         return {key: np.concatenate([part[key] for part in parts]) for key in wanted}
 
-    told = any(log.domains is not None for log in logs)
+    has_domains = any(log.domains is not None for log in logs)
     return Log(
         " + ".join(names),
         " + ".join(dict.fromkeys(log.reader for log in logs)),
@@ -107,7 +107,7 @@ def _joined(logs: Sequence[Log], keys: tuple[str, ...]) -> Log:
         run=logs[0].run,
         files=tuple(file for log in logs for file in log.files),
         config=next((log.config for log in logs if log.config), {}),
-        domains=[d for log in logs for d in (log.domains or [None] * log.n_rows)] if told else None,
+        domains=[d for log in logs for d in (log.domains or [None] * log.n_rows)] if has_domains else None,
         notes=(
             *(note for log in logs for note in log.notes),
             f"Stitched {len(logs)} pieces in this order: {', '.join(names)}.",

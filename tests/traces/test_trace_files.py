@@ -67,7 +67,7 @@ def test_write_trace_never_overwrites_unasked(tmp_path):
     path = tmp_path / "r.jsonl"
     write_trace(trace(), path)
     before = path.read_bytes()
-    with pytest.raises(TraceError, match=r"is there already and was left as it is; .*overwrite=True"):
+    with pytest.raises(TraceError, match=r"exists and is not written over; .*overwrite=True"):
         write_trace(trace(name="other"), path)
     assert path.read_bytes() == before
     write_trace(trace(name="other"), path, overwrite=True)
@@ -93,7 +93,7 @@ def test_write_traces_round_trip(tmp_path):
     assert read_trace(path, run="b").scale == "reward"
     with pytest.raises(TraceError, match="has no run 'c'; it has a, b"):
         read_trace(path, run="c")
-    with pytest.raises(TraceError, match="is there already"):
+    with pytest.raises(TraceError, match="exists and is not written over"):
         write_traces({"a": a}, path)
     with pytest.raises(TraceError, match="end the name 'x.csv' in .parquet"):
         write_traces({"a": a}, tmp_path / "x.csv")

@@ -6,16 +6,17 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
-from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, answer, document, over_runs
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, document
+from rlscaling.batch.analysis import analyse as analyse_runs
 from rlscaling.batch.fit_table_writer import files_of
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import output
 from rlscaling.cli.inputs import UsageError, find_runs, fit_options
 from rlscaling.cli.pictures import PICTURES, save_picture
 from rlscaling.cli.table import known_ceilings, out_of, write_table
+from rlscaling.files import check_not_there
 from rlscaling.fitting.saved import save_fit
 
 REFUSED, NOT_IDENTIFIED = 3, 4
@@ -37,7 +38,8 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
         return _code(bool(table.refused), known_ceilings(table.verdicts), args.require_identified)
     runs = find_runs(args)
     targets = _save_targets(args.save, runs, args.overwrite)
-    answers = _answer_all(runs, request)
+    with output.progress(len(runs), request.n_resamples) as bar:
+        answers = analyse_runs(runs, request, on_progress=bar.reached, on_replicates=bar.replicates)
     for given in answers:
         _say(given)
     try:
@@ -50,24 +52,13 @@ def analyse(args: argparse.Namespace, *, forecast_first: bool) -> int:
     return _exit_code(answers, args.require_identified)
 
 
-def _answer_all(runs: Sequence[RunSource], request: AnalysisOptions) -> list[Analysis | FailedAnalysis]:
-    answers: dict[int, Analysis | FailedAnalysis] = {}
-    with output.progress(len(runs), request.n_resamples) as bar, closing(
-        over_runs(answer, runs, request, bar.replicates)
-    ) as finished:  # fmt: skip
-        for some in finished:
-            answers |= dict(some)
-            bar.reached(len(answers), len(runs))
-    return [answers[index] for index in range(len(runs))]
-
-
 def _say(given: Analysis | FailedAnalysis) -> None:
     """Write on stderr what the reader guessed, or why a run was refused."""
     if isinstance(given, FailedAnalysis):
         where = "" if given.name in given.error else f"{given.name}: "
         print(f"rlscaling: error: {where}{given.error}", file=sys.stderr)
         return
-    for note in given.told:
+    for note in given.messages:
         print(f"rlscaling: {given.name}: {note}", file=sys.stderr)
 
 
@@ -91,8 +82,7 @@ def check_new(path: Path, option: str, overwrite: bool) -> None:
         raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file")
-    if path.exists() and not overwrite:
-        raise UsageError(f"{option} {path} exists and is not written over; choose another name, or add --overwrite")
+    check_not_there(path, overwrite, option=option, error=UsageError)
 
 
 def check_plot(plot: str | None, overwrite: bool) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
-from rlscaling.batch.sources import RunSource, said
+from rlscaling.batch.analysis import SCHEMA_VERSION, AnalysisOptions, FailedAnalysis, Progress, analyse, fit_run
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli import output
 from rlscaling.cli.commands import REFUSED, check_plot
 from rlscaling.cli.inputs import UsageError, find_runs, fit_options
@@ -58,15 +58,11 @@ def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[FailedAnalysis]
     check_plot(args.plot, args.overwrite)
     runs = find_runs(args)
     shared = comparison_options(args)
-    fits: dict[str, SigmoidFit] = {}
-    refused: list[FailedAnalysis] = []
     with output.progress(len(runs), args.resamples) as bar:
-        for run in runs:
-            try:
-                fits[run.name] = _fit(run, options, args.compute_unit)
-            except Exception as error:
-                refused.append(FailedAnalysis(run.name, said(error)))
-            bar.run_done()
+        analysis = AnalysisOptions(options=options, compute_unit=args.compute_unit)
+        results = analyse(runs, analysis, work=_fit, on_progress=bar.reached)
+        fits = {fit.name: fit for fit in results if isinstance(fit, SigmoidFit)}
+        refused = [failed for failed in results if isinstance(failed, FailedAnalysis)]
         for one in refused:
             print(f"rlscaling: error: {one.name}: {one.error}", file=sys.stderr)
         if len(fits) < 2 and refused:
@@ -89,8 +85,8 @@ def comparison_options(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _fit(run: RunSource, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
-    fit = run.fit(options, compute_unit)
+def _fit(run: RunSource, options: AnalysisOptions, on_progress: Progress | None) -> SigmoidFit:
+    fit = fit_run(run, options)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
             f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlscaling import datasets
 from rlscaling.arrays import Array
-from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, FailedAnalysis, answer, record
+from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, FailedAnalysis, analyse_run, record
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli.inputs import UsageError
 from rlscaling.cli.output import NEW_RUN, Printer, print_json
@@ -86,14 +86,16 @@ def demo(args: argparse.Namespace) -> int:
     write_trace(traces[WHOLE], out / "scalerl.jsonl", overwrite=True)
     _draw(early, first, second, traces[WHOLE], out / "demo.png")
     pair = {name: traces[name] for name in (WHOLE, OTHER)}
-    report = make_report(pair, at=BUDGET, title="Two simulated recipes of arXiv 2510.13786, Table 1", rng=args.seed)
+    report = make_report(
+        pair, compute=BUDGET, title="Two simulated recipes of arXiv 2510.13786, Table 1", rng=args.seed
+    )
     report.write(out / "report.html", overwrite=True)
     _next_steps(out, sys.stderr if args.json else sys.stdout)
     return 0
 
 
 def _answered(trace: Trace, request: AnalysisOptions) -> Analysis:
-    given = answer(RunSource(trace.name, trace), request)
+    given = analyse_run(RunSource(trace.name, trace), request)
     assert not isinstance(given, FailedAnalysis), given.error
     return given
 
@@ -291,7 +293,7 @@ def _draw(early: Analysis, first: Analysis, second: Analysis, whole: Trace, path
     left.plot(*came, "^", mfc="none", mec="#222222", ms=5, mew=0.8, label=label, zorder=3.5)
     plot_forecast(early.forecast, left, bootstrap=early.bootstrap)
     both = {given.name: given.bootstrap for given in (first, second) if given.bootstrap is not None}
-    plot_runs(both, right, at=BUDGET)
+    plot_runs(both, right, compute=BUDGET)
     right.set_title("two recipes, each fitted to its whole run", loc="left", fontsize=10)
     figure.suptitle("Simulated runs from Table 1 of arXiv 2510.13786", fontsize=11)
     write_figure(figure, path)

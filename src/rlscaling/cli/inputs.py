@@ -49,7 +49,7 @@ def find_runs(args: argparse.Namespace, *, receipts: bool = False, leave_out: It
     reading, given = reading_options(args)
     found = runs_at(args.paths, dataclasses.replace(reading, receipt=receipts), tuple(given), leave_out)
     for run in found:
-        for text in run.told:
+        for text in run.messages:
             print(f"rlscaling: {text}", file=sys.stderr)
     return found
 

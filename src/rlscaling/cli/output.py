@@ -112,7 +112,7 @@ class Printer:
         if given.cutoffs is not None:
             self._cutoffs(given)
         for note in given.notes:
-            if note not in given.told:
+            if note not in given.messages:
                 self.line(f"  note: {note}", "dim")
 
     def _parameters(self, given: Analysis, request: AnalysisOptions) -> None:
@@ -174,7 +174,7 @@ def _reach_lines(given: Analysis) -> list[str]:
     """Return a line for each pass rate that was to be reached; without intervals where there are too few points."""
     unit = unit_text(given.fit.compute_unit)
     if given.bootstrap is None:
-        at = [(pass_rate, float(given.fit.compute_to_reach(pass_rate))) for pass_rate in given.reach_asked]
+        at = [(pass_rate, float(given.fit.compute_to_reach(pass_rate))) for pass_rate in given.reach_targets]
         return [f"pass rate {pass_rate:g} at {number(compute)} {unit}, no interval" for pass_rate, compute in at]
     return [reach_text(reach) for reach in given.reach]
 

@@ -26,7 +26,7 @@ def draw_answer(given: Analysis, ax: Axes, *, legend: bool = True) -> None:
     if given.forecast is not None:
         plot_forecast(given.forecast, ax, bootstrap=given.bootstrap, legend=legend)
     else:
-        plot_fit(given.fit, given.bootstrap, ax, legend=legend)
+        plot_fit(given.fit, ax, bootstrap=given.bootstrap, legend=legend)
 
 
 def save_picture(answers: Sequence[Analysis], path: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
-from rlscaling.batch.sources import RunSource, said
+from rlscaling.batch.analysis import SCHEMA_VERSION, AnalysisOptions, FailedAnalysis, analyse
+from rlscaling.batch.sources import RunSource
 from rlscaling.cli import output
 from rlscaling.cli.commands import REFUSED, check_plot
 from rlscaling.cli.inputs import UsageError, find_runs, fit_options
@@ -70,15 +70,8 @@ def _runs(args: argparse.Namespace) -> list[RunSource]:
 
 
 def _answer(runs: list[RunSource], work: Callable[[RunSource], Any]) -> list[Any]:
-    answers = []
     with output.progress(len(runs), 0) as bar:
-        for run in runs:
-            try:
-                answers.append(work(run))
-            except Exception as error:
-                answers.append(FailedAnalysis(run.name, said(error)))
-            bar.run_done()
-    return answers
+        return analyse(runs, AnalysisOptions(), work=lambda run, *_: work(run), on_progress=bar.reached)
 
 
 def _write(args: argparse.Namespace, answers: list[Any], split: Allocation | None = None) -> int:

@@ -37,7 +37,7 @@ def report_runs(args: argparse.Namespace) -> int:
     with output.progress(len(sources), 0) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", RLScalingWarning)  # they stand among the notes
         report = make_report(
-            sources, at=args.budgets, recipes=recipes, refused=refused, title=args.title,
+            sources, compute=args.budgets, recipes=recipes, refused=refused, title=args.title,
             on_progress=lambda done, of: bar.run_done(), **comparison_options(args), **options,
         )  # fmt: skip
     report.write(path, overwrite=args.overwrite)
@@ -53,7 +53,7 @@ def report_runs(args: argparse.Namespace) -> int:
 def _record(report: Report, path: Path) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION, "version": __version__, "seed": report.seed, "out": str(path),
-        "bytes": path.stat().st_size, "at": list(report.at),
+        "bytes": path.stat().st_size, "at": list(report.compute),
         "verdicts": {run.name: str(run.fit.verdict) for run in report.runs},
         "best": None if report.comparison is None else report.comparison.leader,
         "not_compared": report.not_compared,

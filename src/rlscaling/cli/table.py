@@ -81,7 +81,7 @@ def summary(table: FitTable, out: Path) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
-        "seed": table.asked["seed"],
+        "seed": table.options["seed"],
         "out": str(out),
         "n_runs": len(table),
         "verdicts": table.verdicts,

@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, answer, document, record
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, analyse_run, document, record
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli.inputs import UsageError
 from rlscaling.cli.output import Printer, print_json
@@ -75,7 +75,7 @@ def _summarize(trained: FinishedJob) -> Summary:
     path = trained.result.trace_path
     assert path is not None  # the command always has a folder
     traces = read_traces(path, compute_column="step", compute_unit="steps")
-    answers = [answer(_run(name, trace, trained), REQUEST) for name, trace in traces.items()]
+    answers = [analyse_run(_run(name, trace, trained), REQUEST) for name, trace in traces.items()]
     return Summary(trained, answers, [_ceiling(trace) for trace in traces.values()])
 
 

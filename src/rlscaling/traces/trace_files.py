@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rlscaling.errors import TraceError
-from rlscaling.files import replace_file, replace_unless_written
+from rlscaling.files import check_not_there, replace_file, replace_unless_written
 from rlscaling.serialization import json_line, plain
 from rlscaling.traces.jsonl import HEADER_KEYS
 from rlscaling.traces.schema import COLUMNS, SCHEMA_VERSION
@@ -53,8 +53,7 @@ def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, o
         raise TraceError(f"several runs go into a Parquet file only; end the name {path.name!r} in .parquet")
     if not traces:
         raise TraceError("there are no runs to write; give at least one")
-    if path.exists() and not overwrite:
-        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
+    check_not_there(path, overwrite)
     names = list(dict.fromkeys(name for trace in traces.values() for name in trace.columns if name != "run"))
     columns: dict[str, list[Any]] = {name: [] for name in ("run", "compute", "pass_rate", *names)}
     for label, trace in traces.items():
@@ -115,8 +114,7 @@ def write_trace(trace: Trace, path: str | Path, *, overwrite: bool = False) -> N
     formats = {".jsonl": _jsonl_bytes, ".parquet": _parquet_bytes, ".csv": _csv_bytes}
     if path.suffix not in formats:
         raise TraceError(f"cannot write a trace to {path.name!r}: end the name in .jsonl, .parquet or .csv")
-    if path.exists() and not overwrite:
-        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
+    check_not_there(path, overwrite)
     replace_unless_written(path, formats[path.suffix](trace))
 
 

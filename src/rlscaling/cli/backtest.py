@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from rlscaling.batch.analysis import FailedAnalysis
+from rlscaling.batch.analysis import AnalysisOptions, Progress, analyse
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
 from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
-from rlscaling.cli.inputs import analyse_each, backtest_request, check_one_figure, find_runs
+from rlscaling.cli.inputs import backtest_request, check_one_figure, find_runs
 from rlscaling.forecasting.backtest import METHODS, Backtest, backtest
 from rlscaling.forecasting.extrapolate import method_of
 from rlscaling.option_fields import positive
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser, "traces, folders with a trace.jsonl, or quoted globs")
     group = parser.add_argument_group("backtest")
     group.add_argument(
-        "--cutoffs", metavar="C", nargs="+", type=positive,
+        "--cutoffs", dest="beginnings", metavar="C", nargs="+", type=positive,
         help="forecast from the evaluations up to each of these compute values (default: a factor 1.4 apart, from half "
         "of the run down)",
     )  # fmt: skip
@@ -52,13 +52,15 @@ def run(args: argparse.Namespace) -> int:
     runs = find_runs(request.inputs)
     check_one_figure(request.output, runs)
 
-    def work(run: RunSource) -> Backtest:
-        return backtest(run.trace(), cutoffs=request.cutoffs, methods=request.methods, rng=request.seed, **request.fit)
+    def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Backtest:
+        return backtest(
+            run.trace(), cutoffs=request.cutoffs, methods=request.methods, rng=analysis.seed, **analysis.options
+        )
 
     with output.progress(len(runs), 0) as bar:
-        results: list[Backtest | FailedAnalysis] = analyse_each(runs, work, bar.run_done)
+        results = analyse(runs, request.analysis, work=work, on_progress=bar.reached)
     named = [(run.name, result) for run, result in zip(runs, results, strict=True)]
-    failed = output.write_documents(named, json=request.output.json, seed=request.seed)
+    failed = output.write_documents(named, json=request.output.json, seed=request.analysis.seed)
     result = results[0]
     if request.output.plot is not None and isinstance(result, Backtest):
         save_wide(request.output.plot, lambda ax: plot_backtest(result, ax))

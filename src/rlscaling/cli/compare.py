@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
+from rlscaling.batch.analysis import SCHEMA_VERSION, AnalysisOptions, FailedAnalysis, Progress, analyse, fit_run
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
 from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
-from rlscaling.cli.inputs import ComparisonRequest, analyse_each, comparison_request, find_runs, recipe_names
+from rlscaling.cli.inputs import ComparisonRequest, comparison_request, find_runs, recipe_names
 from rlscaling.comparing.compare import Comparison, compare
 from rlscaling.comparing.leave_one_out import LeaveOneOut, leave_one_out
 from rlscaling.errors import FitError, RLScalingWarning
@@ -106,7 +106,7 @@ def _compare(
     """Fit the runs and compare them; a run that cannot be fitted leaves the others to be compared."""
     runs, comparison = find_runs(request.inputs), request.comparison
     with output.progress(len(runs), comparison.n_resamples) as bar:
-        results = analyse_each(runs, lambda run: _fit(run, request), bar.run_done)
+        results = analyse(runs, request.analysis, work=_fit, on_progress=bar.reached)
         failures = [result for result in results if isinstance(result, FailedAnalysis)]
         for failure in failures:
             print(f"rlscaling: error: {failure.name}: {failure.error}", file=sys.stderr)
@@ -119,8 +119,8 @@ def _compare(
             return work(_by_recipe(fits, request.by), shared), failures
 
 
-def _fit(run: RunSource, request: ComparisonRequest) -> SigmoidFit:
-    fit = run.fit(request.fit, request.compute_unit)
+def _fit(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> SigmoidFit:
+    fit = fit_run(run, analysis)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
             f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "

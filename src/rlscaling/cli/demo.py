@@ -87,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
     write_trace(traces[WHOLE], out / "scalerl.jsonl", overwrite=True)
     _draw(forecast, boots, traces[WHOLE], out / "demo.png")
     pair = {name: traces[name] for name in (WHOLE, OTHER)}
-    report = make_report(pair, at=BUDGET, title="Two simulated recipes of arXiv 2510.13786, Table 1", rng=args.seed)
+    report = make_report(
+        pair, compute=BUDGET, title="Two simulated recipes of arXiv 2510.13786, Table 1", rng=args.seed
+    )
     report.write(out / "report.html", overwrite=True)
     _print_next_steps(out, sys.stderr if args.json else sys.stdout)
     return 0
@@ -141,7 +143,7 @@ def _draw(forecast: Forecast, boots: dict[str, Bootstrap], trace: Trace, path: P
         label=f"{int(later.sum())} later evaluations, not fitted",
     )  # fmt: skip
     plot_forecast(forecast, left, bootstrap=boots[EARLY])
-    plot_runs({name: boots[name] for name in (WHOLE, OTHER)}, right, at=BUDGET)
+    plot_runs({name: boots[name] for name in (WHOLE, OTHER)}, right, compute=BUDGET)
     right.set_title("two recipes, each fitted to its whole run", loc="left", fontsize=10)
     figure.suptitle("Simulated runs from Table 1 of arXiv 2510.13786", fontsize=11)
     write_figure(figure, path)

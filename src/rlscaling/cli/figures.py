@@ -25,7 +25,7 @@ def draw_analysis(analysis: Analysis, ax: Axes, *, legend: bool = True) -> None:
     if analysis.forecast is not None:
         plot_forecast(analysis.forecast, ax, bootstrap=analysis.bootstrap, legend=legend)
     else:
-        plot_fit(analysis.fit, analysis.bootstrap, ax, legend=legend)
+        plot_fit(analysis.fit, ax, bootstrap=analysis.bootstrap, legend=legend)
 
 
 def save_figure(analyses: Sequence[Analysis], path: Path) -> None:

@@ -6,19 +6,10 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import (
-    SCHEMA_VERSION,
-    Analysis,
-    AnalysisOptions,
-    FailedAnalysis,
-    answer,
-    document,
-    over_runs,
-)
+from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, FailedAnalysis, analyse, document
 from rlscaling.batch.fit_many import fit_table
 from rlscaling.batch.fit_table import FitTable, Row
 from rlscaling.batch.fit_table_writer import check_out, files_of, journal_of
@@ -31,7 +22,7 @@ from rlscaling.cli.inputs import FitOutput, FitRequest, check_new, find_runs, fi
 from rlscaling.errors import RLScalingError, WorkersError
 from rlscaling.fitting.saved import save_fit
 from rlscaling.fitting.verdict import Verdict
-from rlscaling.option_fields import positive
+from rlscaling.option_fields import add_options, positive
 from rlscaling.version import __version__
 
 EXAMPLES = f"""\
@@ -75,8 +66,7 @@ def _add_shared(parser: argparse.ArgumentParser, budgets_help: str) -> None:
     options.add_reading_options(parser)
     options.add_interval_options(parser)
     group = parser.add_argument_group("output")
-    options.add_reach(group)
-    group.add_argument("--cutoffs", action="store_true", help="also show how A depends on --min-compute (default: no)")
+    add_options(group, AnalysisOptions, ("reach", "cutoffs"), defaults=True)
     options.add_json(group)
     group.add_argument(
         "--plot", metavar="FILE", help="draw a figure (.png, .svg, .pdf), with a panel for each run (default: none)"
@@ -118,19 +108,9 @@ def _run(request: FitRequest) -> int:
         return _run_table(request, request.output.table)
     runs = find_runs(request.inputs)
     targets = _save_targets(request.output, runs)
-    results = _analyse(runs, request.analysis)
+    with output.progress(len(runs), request.analysis.n_resamples) as bar:
+        results = analyse(runs, request.analysis, on_progress=bar.reached, on_replicates=bar.replicates)
     return _write(results, targets, request)
-
-
-def _analyse(runs: Sequence[RunSource], options: AnalysisOptions) -> list[Result]:
-    results: dict[int, Result] = {}
-    with output.progress(len(runs), options.n_resamples) as bar, closing(
-        over_runs(answer, runs, options, bar.replicates)
-    ) as finished:  # fmt: skip
-        for some in finished:
-            results |= dict(some)
-            bar.reached(len(results), len(runs))
-    return [results[index] for index in range(len(runs))]
 
 
 def _write(results: Sequence[Result], targets: Mapping[str, Path], request: FitRequest) -> int:
@@ -254,7 +234,7 @@ def _summary(table: FitTable, out: Path) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
-        "seed": table.asked["seed"],
+        "seed": table.options["seed"],
         "out": str(out),
         "n_runs": len(table),
         "verdicts": table.verdicts,

@@ -6,12 +6,12 @@ import argparse
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlscaling.batch.analysis import AnalysisOptions, FailedAnalysis
-from rlscaling.batch.sources import RunSource, said
+from rlscaling.batch.analysis import AnalysisOptions
+from rlscaling.batch.sources import RunSource
 from rlscaling.batch.sources import find_runs as runs_at
 from rlscaling.cli.arguments import UsageError
 from rlscaling.errors import RLScalingError
@@ -98,8 +98,7 @@ class ComparisonRequest:
     """What ``rlscaling compare`` or ``rlscaling loo`` was asked for."""
 
     inputs: InputOptions
-    fit: dict[str, Any]
-    compute_unit: str | None
+    analysis: AnalysisOptions
     by: str
     comparison: ComparisonOptions
     output: OutputOptions
@@ -126,10 +125,9 @@ class BacktestRequest:
     """What ``rlscaling backtest`` was asked for."""
 
     inputs: InputOptions
-    fit: dict[str, Any]
+    analysis: AnalysisOptions
     cutoffs: tuple[float, ...] | None
     methods: tuple[str, ...]
-    seed: int
     output: OutputOptions
 
 
@@ -138,13 +136,11 @@ class PlanRequest:
     """What ``rlscaling plan`` was asked for."""
 
     inputs: InputOptions
-    fit: dict[str, Any]
-    compute_unit: str | None
+    analysis: AnalysisOptions
     target: float
     budget: float | None
     next: float | None
     split: float | None
-    seed: int
     output: OutputOptions
 
 
@@ -153,7 +149,7 @@ class WatchRequest:
     """What ``rlscaling watch`` was asked for."""
 
     inputs: InputOptions
-    fit: dict[str, Any]
+    analysis: AnalysisOptions
     once: bool
     interval: float
     output: OutputOptions
@@ -178,12 +174,9 @@ class DoctorRequest:
 
 def fit_request(args: argparse.Namespace, *, forecast_first: bool) -> FitRequest:
     """Return what ``fit`` (or, with the forecast first, ``extrapolate``) was asked for."""
-    budgets = None if args.budgets is None and not forecast_first else tuple(args.budgets or ())
-    analysis = AnalysisOptions(
-        options=fit_options(args), compute_unit=args.compute_unit, budgets=budgets, reach=tuple(args.reach),
-        cutoffs=args.cutoffs, scheme=args.scheme, forecast=args.forecast, n_resamples=args.n_resamples,
-        confidence_level=args.confidence_level, seed_sd=args.seed_sd, seed=args.seed, n_jobs=args.n_jobs,
-    )  # fmt: skip
+    analysis = _analysis_options(args)
+    if args.budgets is not None or forecast_first:
+        analysis = dataclasses.replace(analysis, budgets=tuple(args.budgets or ()))
     shared = dataclasses.asdict(_output_options(args))
     output = FitOutput(
         **shared, forecast_first=forecast_first, save=args.save, table=None if args.out is None else Path(args.out),
@@ -195,8 +188,8 @@ def fit_request(args: argparse.Namespace, *, forecast_first: bool) -> FitRequest
 def comparison_request(args: argparse.Namespace) -> ComparisonRequest:
     """Return what ``compare`` or ``loo`` was asked for."""
     return ComparisonRequest(
-        fit=fit_options(args), output=_output_options(args), inputs=_input_options(args),
-        compute_unit=args.compute_unit, by=args.by, comparison=_comparison_options(args),
+        analysis=_analysis_options(args), output=_output_options(args), inputs=_input_options(args),
+        by=args.by, comparison=_comparison_options(args),
         budgets=_optional_tuple(getattr(args, "budgets", None)), reference=getattr(args, "reference", ""),
     )  # fmt: skip
 
@@ -217,24 +210,23 @@ def report_request(args: argparse.Namespace) -> ReportRequest:
 def backtest_request(args: argparse.Namespace) -> BacktestRequest:
     """Return what ``backtest`` was asked for."""
     return BacktestRequest(
-        fit=fit_options(args), output=_output_options(args), inputs=_input_options(args),
-        cutoffs=_optional_tuple(args.cutoffs), methods=tuple(args.methods), seed=args.seed,
+        analysis=_analysis_options(args), output=_output_options(args), inputs=_input_options(args),
+        cutoffs=_optional_tuple(args.beginnings), methods=tuple(args.methods),
     )  # fmt: skip
 
 
 def plan_request(args: argparse.Namespace) -> PlanRequest:
     """Return what ``plan`` was asked for."""
     return PlanRequest(
-        fit=fit_options(args), output=_output_options(args), inputs=_input_options(args),
-        compute_unit=args.compute_unit, target=args.target, budget=args.budget, next=args.next, split=args.split,
-        seed=args.seed,
+        analysis=_analysis_options(args), output=_output_options(args), inputs=_input_options(args),
+        target=args.target, budget=args.budget, next=args.next, split=args.split,
     )  # fmt: skip
 
 
 def watch_request(args: argparse.Namespace) -> WatchRequest:
     """Return what ``watch`` was asked for."""
     return WatchRequest(
-        fit=fit_options(args), inputs=_input_options(args), once=args.once, interval=args.interval,
+        analysis=_analysis_options(args), inputs=_input_options(args), once=args.once, interval=args.interval,
         output=OutputOptions(json=args.json),
     )  # fmt: skip
 
@@ -274,6 +266,12 @@ def fit_options(args: argparse.Namespace) -> dict[str, Any]:
     except RLScalingError as error:
         raise UsageError(str(error)) from None
     return options
+
+
+def _analysis_options(args: argparse.Namespace) -> AnalysisOptions:
+    """Return what is computed for every run: the fit, and the intervals where the command has options for them."""
+    options = given_options(args, AnalysisOptions)
+    return AnalysisOptions(options=fit_options(args), **options | {"reach": tuple(options.get("reach", ()))})
 
 
 def _input_options(args: argparse.Namespace, *, receipt: bool = False) -> InputOptions:
@@ -329,7 +327,7 @@ def find_runs(inputs: InputOptions, leave_out: Iterable[Path] = ()) -> list[RunS
     """Return every run that the paths stand for, in order, those that cannot be read with the reason."""
     runs = runs_at(inputs.paths, inputs.read, inputs.given, leave_out)
     for run in runs:
-        for text in run.told:
+        for text in run.messages:
             print(f"rlscaling: {text}", file=sys.stderr)
     return runs
 
@@ -338,20 +336,6 @@ def check_one_figure(output: OutputOptions, runs: Sequence[RunSource]) -> None:
     """Refuse one figure for several runs."""
     if output.plot is not None and len(runs) > 1:
         raise UsageError(f"--plot {output.plot}: {len(runs)} runs; draw them one by one")
-
-
-def analyse_each(
-    runs: Iterable[RunSource], work: Callable[[RunSource], Any], on_run_done: Callable[[], object]
-) -> list[Any]:
-    """Return the result of ``work`` for each run; a run that fails has a `FailedAnalysis` and leaves the others."""
-    results = []
-    for run in runs:
-        try:
-            results.append(work(run))
-        except Exception as error:
-            results.append(FailedAnalysis(run.name, said(error)))
-        on_run_done()
-    return results
 
 
 def recipe_names(headers: Mapping[str, Mapping[str, Any]], by: str) -> dict[str, str]:

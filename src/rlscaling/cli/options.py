@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
+from rlscaling.batch.analysis import AnalysisOptions
 from rlscaling.cli.arguments import add_renamed, device_factor
 from rlscaling.cli.inputs import ComparisonOptions
 from rlscaling.fitting.options import FitOptions
-from rlscaling.forecasting.extrapolate import METHODS as FORECASTS
-from rlscaling.forecasting.extrapolate import method_of
-from rlscaling.option_fields import add_options, level, not_negative, number, whole_number, workers
+from rlscaling.option_fields import add_options
 from rlscaling.readers.options import COMPUTE_SOURCES, ReadOptions
-from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES, SCHEME
 
 
 def add_paths(parser: argparse.ArgumentParser, help: str, nargs: str | int = "+") -> None:
@@ -46,34 +44,8 @@ def add_log_inputs(parser: argparse.ArgumentParser) -> None:
 
 def add_interval_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of intervals and forecasts."""
-    group = parser.add_argument_group("intervals")
-    group.add_argument(
-        "--scheme", choices=tuple(BOOTSTRAP_SCHEMES), default=SCHEME,
-        help="how the replicates behind the intervals are drawn; of the bootstraps only ar1 keeps its level on real "
-        "runs (default: ar1)",
-    )  # fmt: skip
-    group.add_argument(
-        "--forecast", type=method_of, choices=FORECASTS, default="sigmoid",
-        help="curve of the forecast; averaged: the average over several forms, on real runs more accurate at 4 times "
-        "the compute so far and about as accurate at 2 times (default: sigmoid)",
-    )  # fmt: skip
-    group.add_argument(
-        "--resamples", dest="n_resamples", metavar="N", type=whole_number(2), default=1000,
-        help="number of replicates (default: 1000)",
-    )  # fmt: skip
-    group.add_argument(
-        "--confidence-level", metavar="P", type=level, default=0.95,
-        help="confidence level of the printed intervals; verdicts always use 0.95 (default: 0.95)",
-    )  # fmt: skip
-    group.add_argument(
-        "--seed-sd", metavar="X", type=not_negative, default=0.015,
-        help="standard deviation of A between training runs of one recipe, for the new-run intervals (default: 0.015)",
-    )  # fmt: skip
-    add_seed(group)
-    group.add_argument(
-        "--n-jobs", "--jobs", metavar="N", type=workers, default=1,
-        help="number of workers; -1: one per core; the results do not depend on it (default: 1)",
-    )  # fmt: skip
+    names = ("scheme", "forecast", "n_resamples", "confidence_level", "seed_sd", "seed", "n_jobs")
+    add_options(parser.add_argument_group("intervals"), AnalysisOptions, names, defaults=True)
 
 
 def add_comparison_options(group: argparse._ArgumentGroup, *, by: str) -> None:
@@ -93,16 +65,8 @@ def add_comparison_options(group: argparse._ArgumentGroup, *, by: str) -> None:
 
 
 def add_seed(group: argparse._ActionsContainer) -> None:
-    """Add the seed of the replicates."""
-    add_options(group, ComparisonOptions, ("seed",), defaults=True)
-
-
-def add_reach(group: argparse._ActionsContainer) -> None:
-    """Add the pass rates to reach."""
-    group.add_argument(
-        "--reach", metavar="R", nargs="+", type=number, default=[],
-        help="also estimate the compute at which these pass rates are reached (default: none)",
-    )  # fmt: skip
+    """Add the seed of the random numbers."""
+    add_options(group, AnalysisOptions, ("seed",), defaults=True)
 
 
 def add_json(group: argparse._ActionsContainer) -> None:

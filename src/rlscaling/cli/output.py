@@ -47,7 +47,7 @@ def print_messages(result: Analysis | FailedAnalysis) -> None:
         name = "" if result.name in result.error else f"{result.name}: "
         print(f"rlscaling: error: {name}{result.error}", file=sys.stderr)
         return
-    for note in result.told:
+    for note in result.messages:
         print(f"rlscaling: {result.name}: {note}", file=sys.stderr)
 
 
@@ -164,7 +164,7 @@ class Printer:
         if analysis.cutoffs is not None:
             self._cutoffs(analysis.cutoffs)
         for note in analysis.notes:
-            if note not in analysis.told:
+            if note not in analysis.messages:
                 self.line(f"  note: {note}", "dim")
 
     def _parameters(self, analysis: Analysis, options: AnalysisOptions) -> None:
@@ -226,7 +226,7 @@ def _reach_lines(analysis: Analysis) -> list[str]:
     """Return a line for each pass rate to reach; without intervals where there are too few points."""
     unit = unit_text(analysis.fit.compute_unit)
     if analysis.bootstrap is None:
-        at = [(pass_rate, float(analysis.fit.compute_to_reach(pass_rate))) for pass_rate in analysis.reach_asked]
+        at = [(pass_rate, float(analysis.fit.compute_to_reach(pass_rate))) for pass_rate in analysis.reach_targets]
         return [f"pass rate {pass_rate:g} at {number(compute)} {unit}, no interval" for pass_rate, compute in at]
     return [reach_text(reach) for reach in analysis.reach]
 

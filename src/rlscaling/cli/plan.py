@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from rlscaling.batch.analysis import FailedAnalysis
+from rlscaling.batch.analysis import AnalysisOptions, FailedAnalysis, Progress, analyse, fit_run
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
 from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
-from rlscaling.cli.inputs import PlanRequest, analyse_each, check_one_figure, find_runs, plan_request
+from rlscaling.cli.inputs import PlanRequest, check_one_figure, find_runs, plan_request
 from rlscaling.errors import FitError
 from rlscaling.forecasting.allocate import Allocation, allocate
 from rlscaling.forecasting.plan import Plan, plan
@@ -66,17 +66,17 @@ def run(args: argparse.Namespace) -> int:
     runs = find_runs(request.inputs)
     check_one_figure(request.output, runs)
 
-    def work(run: RunSource) -> Plan:
-        fit = run.fit(request.fit, request.compute_unit)
+    def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Plan:
         return plan(
-            fit, target_half_width=request.target, compute=request.budget, next_compute=request.next, rng=request.seed
-        )
+            fit_run(run, analysis), target_half_width=request.target, compute=request.budget,
+            next_compute=request.next, rng=analysis.seed,
+        )  # fmt: skip
 
     with output.progress(len(runs), 0) as bar:
-        results: list[Plan | FailedAnalysis] = analyse_each(runs, work, bar.run_done)
+        results = analyse(runs, request.analysis, work=work, on_progress=bar.reached)
     split = None if request.split is None else _split(request.split, results, request)
     named = [(run.name, result) for run, result in zip(runs, results, strict=True)]
-    failed = output.write_documents(named, json=request.output.json, seed=request.seed, split=split)
+    failed = output.write_documents(named, json=request.output.json, seed=request.analysis.seed, split=split)
     result = results[0]
     if request.output.plot is not None and isinstance(result, Plan):
         save_wide(request.output.plot, lambda ax: plot_plan(result, ax))
@@ -87,4 +87,4 @@ def _split(budget: float, results: Sequence[Plan | FailedAnalysis], request: Pla
     fits = {result.fit.name: result.fit for result in results if isinstance(result, Plan)}
     if len(fits) < 2:
         raise FitError(f"--split {budget:g}: {len(fits)} of {len(results)} runs could be planned; give two or more")
-    return allocate(fits, budget, compute=request.budget, rng=request.seed)
+    return allocate(fits, budget, compute=request.budget, rng=request.analysis.seed)

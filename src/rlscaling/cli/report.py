@@ -72,7 +72,7 @@ def _report(request: ReportRequest) -> Report:
     with output.progress(len(sources), 0) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", RLScalingWarning)  # they stand among the notes
         return make_report(
-            sources, at=request.budgets, recipes=recipes, refused=refused, title=request.title,
+            sources, compute=request.budgets, recipes=recipes, refused=refused, title=request.title,
             on_progress=lambda done, of: bar.run_done(), **request.comparison.arguments(), **request.fit,
         )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _report(request: ReportRequest) -> Report:
 def _record(report: Report, path: Path) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION, "version": __version__, "seed": report.seed, "out": str(path),
-        "bytes": path.stat().st_size, "at": list(report.at),
+        "bytes": path.stat().st_size, "at": list(report.compute),
         "verdicts": {run.name: str(run.fit.verdict) for run in report.runs},
         "best": None if report.comparison is None else report.comparison.leader,
         "not_compared": report.not_compared,

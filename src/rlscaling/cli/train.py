@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, answer, document, record
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, analyse_run, document, record
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options
 from rlscaling.cli.arguments import UsageError
@@ -94,7 +94,7 @@ def _summarize(trained: FinishedJob) -> Summary:
     path = trained.result.trace_path
     assert path is not None  # the command always has a folder
     traces = read_traces(path, compute_column="step", compute_unit="steps")
-    analyses = [answer(_run(name, trace, trained), ANALYSIS) for name, trace in traces.items()]
+    analyses = [analyse_run(_run(name, trace, trained), ANALYSIS) for name, trace in traces.items()]
     return Summary(trained, analyses, [_ceiling(trace) for trace in traces.values()])
 
 

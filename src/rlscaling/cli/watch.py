@@ -133,8 +133,8 @@ def look(request: WatchRequest) -> WatchStep:
     step = WatchStep(runs[0].name)
     try:
         step = dataclasses.replace(step, trace=(trace := runs[0].trace()))
-        step = dataclasses.replace(step, fit=fit_trace(trace, **request.fit))
-        step = dataclasses.replace(step, reference=reference_fit(trace, **request.fit))
+        step = dataclasses.replace(step, fit=fit_trace(trace, **request.analysis.options))
+        step = dataclasses.replace(step, reference=reference_fit(trace, **request.analysis.options))
     except RLScalingError as error:
         return dataclasses.replace(step, waiting=str(error))
     return step if step.reference else dataclasses.replace(step, waiting="too few evaluations to watch the run by")

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from rlscaling.errors import FitError
+from rlscaling.files import check_not_there, replace_file
 from rlscaling.fitting.sigmoid_fit import SAVED_FIT_KIND, SigmoidFit
 
 
@@ -32,12 +33,9 @@ def save_fit(fit: SigmoidFit, path: str | os.PathLike[str], *, overwrite: bool =
     if not isinstance(fit, SigmoidFit):
         raise FitError(f"save_fit takes a SigmoidFit, not {type(fit).__name__}")
     target = Path(path)
-    if target.exists() and not overwrite:
-        raise FitError(f"{target} exists and is not written over; choose another name, or overwrite=True (--overwrite)")
-    try:
-        target.write_text(json.dumps(fit.to_dict(), allow_nan=False, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise FitError(f"cannot write {target}: {error.strerror}") from error
+    check_not_there(target, overwrite, error=FitError)
+    text = json.dumps(fit.to_dict(), allow_nan=False, indent=1) + "\n"
+    replace_file(target, text.encode(), error=FitError)
     return target
 
 

@@ -1,8 +1,8 @@
-"""The file of a run while it goes on: JSON lines that no kill can damage.
+"""`TraceWriter`: the trace file of a run in progress, JSON lines that no kill can damage.
 
-A header, then one object per evaluation or training step (``docs/trace-file.md``). Every line is on the disk
-before ``TraceWriter.write`` returns, a line cut short by a kill is set aside on reopening, and no logged row
-is ever lost.
+The file holds a header, then one object per evaluation or training step (``docs/trace-file.md``). Every line is on the
+disk before ``TraceWriter.write`` returns, a line cut short by a kill is moved aside on reopening, and no logged row is
+lost.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class TraceWriter(AppendOnlyFile):
     header
         What is known about the run: ``run_id``, ``recipe``, ``seed``, ``compute_unit``, ``config_hash`` ...
     append
-        Go on with a file that is there. A torn last line is moved to ``<path>.torn``.
+        Continue a file that exists. A last line that was cut short is moved to ``<path>.torn``.
 
     Attributes
     ----------
     header : dict
         The header in the file.
     n_rows : int
-        Rows in the file, the header not counted.
+        Rows in the file, not counting the header.
     recovered : str
         What was recovered on opening, one sentence; empty when nothing was.
 
     Raises
     ------
     TraceError
-        When the file is there and ``append`` is false, belongs to another run, or is being written already.
+        When the file exists and ``append`` is false, belongs to another run, or is being written already.
 
     Examples
     --------
@@ -72,18 +72,18 @@ class TraceWriter(AppendOnlyFile):
             self.close()
             raise
 
-    def _resume(self, given: dict[str, Any]) -> bool:
-        """Set aside a torn last line and read the header; False when the file holds none yet."""
+    def _resume(self, header: dict[str, Any]) -> bool:
+        """Move an incomplete last line aside and read the header; False if the file holds none yet."""
         assert self._fd is not None
         lines, self.recovered = _recover(self._fd, self.path)
         if not lines:
             return False
         self.header = check_header(lines, self.path.name)
         for key in ("run_id", "config_hash"):
-            if key in given and key in self.header and plain(given[key]) != self.header[key]:
+            if key in header and key in self.header and plain(header[key]) != self.header[key]:
                 raise TraceError(
                     f"{self.path} belongs to another run: its {key} is {self.header[key]!r}, not "
-                    f"{given[key]!r}; resume with the same configuration or choose another folder"
+                    f"{header[key]!r}; resume with the same configuration or choose another folder"
                 )
         self.n_rows = len(lines) - 1
         return True
@@ -109,7 +109,7 @@ class TraceWriter(AppendOnlyFile):
         for key in _REQUIRED_FINITE:
             if key in row and (isinstance(row[key], bool) or not isinstance(row[key], int | float)):
                 raise TraceError(
-                    f"{key} is {columns[key]!r} in {kind} row {self.n_rows + 1}: not a finite number; mend "
+                    f"{key} is {columns[key]!r} in {kind} row {self.n_rows + 1}: not a finite number; correct "
                     "it before writing"
                 )
         self._append(json_line(row))
@@ -151,14 +151,14 @@ def rewind(path: str | Path, step: int) -> int:
 
 
 def _append_once(path: Path, raws: list[bytes]) -> None:
-    """Append the lines that the file does not hold yet."""
+    """Append the lines that are not yet in the file."""
     fd = open_locked(path, create=True)
     try:
-        there = Counter(line.raw for line in _recover(fd, path)[0])
+        present = Counter(line.raw for line in _recover(fd, path)[0])
         missing = []
         for raw in raws:
-            if there[raw]:
-                there[raw] -= 1
+            if present[raw]:
+                present[raw] -= 1
             else:
                 missing.append(raw)
         write_all(fd, b"".join(missing))
@@ -168,7 +168,7 @@ def _append_once(path: Path, raws: list[bytes]) -> None:
 
 
 def _recover(fd: int, path: Path) -> tuple[list[Line], str]:
-    """Make an open file end in a complete line; what stood after that goes to ``<path>.torn``."""
+    """Make an open file end in a complete line; what follows it is moved to ``<path>.torn``."""
     data = path.read_bytes()
     lines, good = parse_lines(data, path.name)
     if good == len(data):

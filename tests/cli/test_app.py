@@ -31,7 +31,7 @@ def test_version_and_help(run: Any) -> None:
 def test_every_option_has_help_with_its_default(name: str) -> None:
     sub = subparsers()[name]
     for action in sub._actions:
-        if action.dest not in ("help", "paths"):
+        if action.dest not in ("help", "paths") and action.help != argparse.SUPPRESS:
             assert action.help, action.option_strings
             assert "(default: " in action.help, action.option_strings
 
@@ -91,8 +91,8 @@ def test_help_names_only_what_these_commands_do(working_folder, capsys):
         code, out, _ = run_command(capsys, name, "--help")
         text = " ".join(out.split())
         assert code == 0
-        assert "exit codes: 0 answered 2 the command line" in text
-        assert "doctor: something must be decided" in text
+        assert "exit codes: 0 success 2 the command line is invalid" in text
+        assert "doctor: something needs a decision" in text
         assert "--require-identified" not in text
         assert "(default: 3600, or 5 times the usual time if that is longer)" in text
 

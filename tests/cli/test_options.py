@@ -9,9 +9,8 @@ from rlscaling.cli.inputs import ComparisonOptions
 from rlscaling.fitting.options import METHODS, FitOptions
 from rlscaling.option_fields import given_options
 from rlscaling.readers.options import ReadOptions
-from rlscaling.solver.resampling import SCHEMES
 from rlscaling.traces.schema import COMPUTE_UNITS, SCALES
-from rlscaling.uncertainty.bootstrap import POSTERIOR
+from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES
 
 
 def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
@@ -26,7 +25,7 @@ def test_choices_are_those_of_the_library() -> None:
     by_name = actions(parser)
     assert tuple(by_name["compute_unit"].choices) == COMPUTE_UNITS
     assert set(by_name["scale"].choices) == {*SCALES, "auto"}
-    assert tuple(by_name["scheme"].choices) == (*SCHEMES, POSTERIOR)
+    assert tuple(by_name["scheme"].choices) == tuple(BOOTSTRAP_SCHEMES)
     assert tuple(by_name["method"].choices) == METHODS
 
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.figures"""
+"""The image of a figure, to compare two."""
 
 from __future__ import annotations
 

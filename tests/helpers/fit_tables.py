@@ -1,4 +1,4 @@
-"""TODO helper helpers.fit_tables"""
+"""Runs for tables of fits, tables made in another process, and the rows in a journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO helper helpers.recipe_fits"""
+"""Fits of simulated runs with known parameters, for tests of comparisons."""
 
 from __future__ import annotations
 

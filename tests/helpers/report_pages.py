@@ -1,4 +1,4 @@
-"""TODO helper helpers.report_pages"""
+"""Runs for reports, and a parser of their pages."""
 
 from __future__ import annotations
 

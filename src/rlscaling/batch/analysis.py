@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from rlscaling.batch.sources import RunSource, message_of
 from rlscaling.errors import FitError, WorkersError
@@ -163,9 +163,15 @@ def _budgets(fit: SigmoidFit, budgets: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def analyse_run(
-    run: RunSource, options: AnalysisOptions, on_progress: Progress | None = None, *, work: Work[T] = full_analysis
-) -> T | FailedAnalysis:
+    run: RunSource, options: AnalysisOptions, on_progress: Progress | None = None
+) -> Analysis | FailedAnalysis:
     """Return the analysis of one run, or why it failed; the numbers depend on that run and the options alone."""
+    return _attempt(full_analysis, run, options, on_progress)
+
+
+def _attempt(
+    work: Work[T], run: RunSource, options: AnalysisOptions, on_progress: Progress | None
+) -> T | FailedAnalysis:
     try:
         with one_thread:
             return work(run, options, on_progress)
@@ -175,14 +181,28 @@ def analyse_run(
         return FailedAnalysis(run.name, message_of(error))
 
 
+@overload
+def analyse(
+    runs: Sequence[RunSource], options: AnalysisOptions, *, on_progress: Progress | None = ...,
+    on_replicates: Callable[[str], Progress | None] = ...,
+) -> list[Analysis | FailedAnalysis]: ...  # fmt: skip
+
+
+@overload
+def analyse(
+    runs: Sequence[RunSource], options: AnalysisOptions, *, work: Work[T], on_progress: Progress | None = ...,
+    on_replicates: Callable[[str], Progress | None] = ...,
+) -> list[T | FailedAnalysis]: ...  # fmt: skip
+
+
 def analyse(
     runs: Sequence[RunSource],
     options: AnalysisOptions,
     *,
-    work: Work[T] = full_analysis,
+    work: Work[Any] = full_analysis,
     on_progress: Progress | None = None,
     on_replicates: Callable[[str], Progress | None] = lambda name: None,
-) -> list[T | FailedAnalysis]:
+) -> list[Any]:
     """Return the analysis of every run, in order; a run that fails does not affect the others.
 
     Parameters
@@ -191,20 +211,25 @@ def analyse(
     options : AnalysisOptions
         ``n_jobs`` is the number of workers.
     work : callable
-        What to do with a run: takes (run, options, progress callback of the replicates). With several workers it must
-        be a function of a module.
+        What to do with a run, by default everything that the options request: takes (run, options, progress callback of
+        the replicates). With several workers it must be a function of a module.
     on_progress : callable, optional
         Called with (runs done, runs in all).
     on_replicates : callable, optional
         Gives the progress callback of a run by its name, if runs are analysed one after the other.
+
+    Returns
+    -------
+    list
+        For each run the result of ``work``, or a `FailedAnalysis`.
     """
-    analyses: dict[int, T | FailedAnalysis] = {}
-    with closing(over_runs(partial(analyse_run, work=work), runs, options, on_replicates)) as finished:
+    results: dict[int, Any] = {}
+    with closing(over_runs(partial(_attempt, work), runs, options, on_replicates)) as finished:
         for some in finished:
-            analyses |= dict(some)
+            results |= dict(some)
             if on_progress is not None:
-                on_progress(len(analyses), len(runs))
-    return [analyses[index] for index in range(len(runs))]
+                on_progress(len(results), len(runs))
+    return [results[index] for index in range(len(runs))]
 
 
 def over_runs(

@@ -200,10 +200,10 @@ def _runs_of(runs: Any, read: ReadOptions | Mapping[str, Any] | None, leave_out:
 def _read_options(read: ReadOptions | Mapping[str, Any] | None) -> ReadOptions:
     if isinstance(read, ReadOptions):
         return read
-    known = [field.name for field in fields(ReadOptions)]
-    unknown = sorted(set(read or {}) - set(known))
+    names = [field.name for field in fields(ReadOptions)]
+    unknown = sorted(set(read or {}) - set(names))
     if unknown:
-        raise TraceError(f"read={{{unknown[0]!r}: ...}} is unknown; the options of reading are {', '.join(known)}")
+        raise TraceError(f"read={{{unknown[0]!r}: ...}} is unknown; the options of reading are {', '.join(names)}")
     return ReadOptions(**(read or {}))
 
 

@@ -205,8 +205,8 @@ def _check_devices(runs: Sequence[tuple[str, SigmoidFit]], factors: Mapping[str,
 
 def _first_difference(values: Mapping[str, Any]) -> tuple[tuple[str, Any], tuple[str, Any]] | None:
     """Return the first two runs whose values differ, of those that have one."""
-    known = [(label, value) for label, value in values.items() if value is not None]
-    return next(((known[0], other) for other in known[1:] if other[1] != known[0][1]), None)
+    named = [(label, value) for label, value in values.items() if value is not None]
+    return next(((named[0], other) for other in named[1:] if other[1] != named[0][1]), None)
 
 
 def _check_factors(devices: Mapping[str, str | None], factors: Mapping[str, float]) -> None:

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.fitting.verdict import Verdict, grade
+from rlscaling.fitting.verdict import THRESHOLDS, Verdict, grade
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.intervals import percentile_interval
 from rlscaling.uncertainty.seed_spread import SeedSpread
 
-WITH_CEILING = (Verdict.IDENTIFIED, Verdict.APPROXIMATE, Verdict.WEAK)
 WORST_FIRST = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT, Verdict.GIVEN)
 
 
@@ -63,7 +62,7 @@ class RecipeEstimate:
     @property
     def identified(self) -> bool:
         """Whether its ceiling is identified, to a half-width of 0.10 or better."""
-        return self.verdict in WITH_CEILING
+        return self.verdict in THRESHOLDS
 
     @property
     def last_compute(self) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlscaling.comparing.tables import ceiling_line
 from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
+from rlscaling.fitting.verdict import THRESHOLDS
 from rlscaling.forecasting.results import forecast_rows
 from rlscaling.plotting.comparisons import plot_comparison
 from rlscaling.plotting.plans import plot_backtest
@@ -33,6 +34,7 @@ def render(content: ReportContent) -> str:
     return str(
         _template().render(
             report=content, version=__version__, unit=unit_text(content.runs[0].fit.compute_unit),
+            thresholds={str(verdict): f"{width:.2f}" for verdict, width in THRESHOLDS.items()},
             budgets=", ".join(number(budget) for budget in content.compute), lead=_lead(content),
             overview=_overview(content),
             comparison=None if content.comparison is None else _comparison(content.comparison),

@@ -38,14 +38,14 @@ class TraceWriter(AppendOnlyFile):
     header : dict
         The header in the file.
     n_rows : int
-        Rows in the file, the header not counted.
+        Rows in the file, not counting the header.
     recovered : str
         What was recovered on opening, one sentence; empty when nothing was.
 
     Raises
     ------
     TraceError
-        When the file is there and ``append`` is false, belongs to another run, or is being written already.
+        When the file exists and ``append`` is false, belongs to another run, or is being written already.
 
     Examples
     --------
@@ -150,14 +150,14 @@ def rewind(path: str | Path, step: int) -> int:
 
 
 def _append_once(path: Path, raws: list[bytes]) -> None:
-    """Append the lines that the file does not hold yet."""
+    """Append the lines that are not yet in the file."""
     fd = open_locked(path, create=True)
     try:
-        there = Counter(line.raw for line in _recover(fd, path)[0])
+        present = Counter(line.raw for line in _recover(fd, path)[0])
         missing = []
         for raw in raws:
-            if there[raw]:
-                there[raw] -= 1
+            if present[raw]:
+                present[raw] -= 1
             else:
                 missing.append(raw)
         write_all(fd, b"".join(missing))
@@ -167,7 +167,7 @@ def _append_once(path: Path, raws: list[bytes]) -> None:
 
 
 def _recover(fd: int, path: Path) -> tuple[list[Line], str]:
-    """Make an open file end in a complete line; what stood after that goes to ``<path>.torn``."""
+    """Make an open file end in a complete line; what follows it is moved to ``<path>.torn``."""
     data = path.read_bytes()
     lines, good = parse_lines(data, path.name)
     if good == len(data):

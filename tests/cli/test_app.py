@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 
 import rlscaling
 from helpers.command_line import command, run_command
-from rlscaling.cli.app import CommandParser, build_parser
+from rlscaling.cli.app import COMMANDS, CommandParser, build_parser
 
 
 def test_version_and_help(run: Any) -> None:
@@ -61,6 +62,24 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"]])
+def test_a_command_imports_its_own_module_alone(words: list[str]) -> None:
+    script = (
+        f"import sys; from rlscaling.cli import main; main({words!r})\n"
+        "others = {'rlscaling.trainer', 'rlscaling.cli.train', 'rlscaling.cli.compare', 'matplotlib', 'torch'}\n"
+        "assert not others & set(sys.modules), others & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_has_a_module_with_its_functions() -> None:
+    for name, entry in COMMANDS.items():
+        module = importlib.import_module(f"rlscaling.cli.{entry.module}")
+        assert callable(getattr(module, entry.add_arguments)), name
+        assert callable(getattr(module, entry.run)), name
 
 
 def test_module_runs_as_a_command(here: Path) -> None:

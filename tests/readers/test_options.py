@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import json
@@ -13,6 +14,7 @@ from helpers import log_files
 from helpers.trace_tables import PLAIN
 from rlscaling import Trace, read_trace, read_traces, write_trace
 from rlscaling.errors import TraceError
+from rlscaling.option_fields import add_options
 from rlscaling.readers.options import ReadOptions
 
 SCORE = log_files.SCORE
@@ -215,3 +217,24 @@ def test_the_former_name_of_compute_from_is_taken(table):
     assert read_trace(table, compute="tokens").compute_unit == "tokens"
     assert read_traces(table, compute="steps")["table"].compute_unit == "steps"
     assert dataclasses.replace(ReadOptions(compute="steps"), scale="percent").compute_from == "steps"
+
+
+def parsed(*words):
+    parser = argparse.ArgumentParser()
+    add_options(parser.add_argument_group("reading files"), ReadOptions)
+    options = vars(parser.parse_args(words))
+    return ReadOptions(**{name: value for name, value in options.items() if value is not None})
+
+
+def test_the_command_line_makes_the_same_options(capsys):
+    words = "--scale percent --n-gpus 8 --no-eval-before-update --stitch --device-factor A100:H100 --compute-from steps"
+    assert parsed() == ReadOptions()
+    assert parsed(*words.split()) == ReadOptions(
+        scale="percent", n_gpus=8.0, eval_before_update=False, stitch=True, device_factor="A100:H100",
+        compute_from="steps",
+    )  # fmt: skip
+    for wrong, message in (("0", "0 is not a positive, finite number"), ("nan", "'nan' is not a number"),
+                           ("a.csv", "'a.csv' is not a number; files go before this option")):  # fmt: skip
+        with pytest.raises(SystemExit):
+            parsed("--gap", wrong)
+        assert f"argument --gap: {message}" in capsys.readouterr().err

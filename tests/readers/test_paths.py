@@ -22,7 +22,7 @@ def test_paths_that_lead_nowhere(file, tmp_path):
         read_trace(tmp_path / "scalrl.csv")
     with pytest.raises(TraceError, match="no such file"):
         read_trace(tmp_path / "nowhere" / "x.csv")
-    with pytest.raises(TraceError, match=r"is a folder without trace.jsonl; it holds scalerl.csv; name a file"):
+    with pytest.raises(TraceError, match=r"is a folder without a trace or a log; it holds scalerl.csv; name a file"):
         read_trace(tmp_path)
     (tmp_path / "void").mkdir()
     with pytest.raises(TraceError, match="holds no CSV, JSON or Parquet file either"):
@@ -58,6 +58,15 @@ def test_a_glob_skips_discarded_rows(file, tmp_path):
     write_trace(Trace([0, 1], [0.3, 0.4]), path)
     file('{"kind": "eval", "compute_gpu_hours": 9, "pass_rate": 0.1}\n', "trace.discarded.jsonl")
     assert list(read_traces(str(tmp_path / "*.jsonl"))) == ["trace"]
+
+
+def test_traces_of_any_name_are_read_from_a_folder(file, tmp_path):
+    for name in ("a", "inner/b"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_trace(Trace([0, 1], [0.3, 0.4]), tmp_path / f"{name}.jsonl")
+    file('{"kind": "eval", "compute_gpu_hours": 9, "pass_rate": 0.1}\n', "a.discarded.jsonl")
+    file('{"note": "neither a trace nor a log"}\n', "others.jsonl")
+    assert list(read_traces(tmp_path)) == ["a", "b"]
 
 
 def test_folders_are_searched_for_logs(tmp_path):

@@ -24,5 +24,5 @@ def test_a_broken_line_elsewhere_is_an_error_with_its_number(tmp_path):
     with pytest.raises(TraceError, match="line 5: a second header"):
         read_jsonl(path)
     path.write_bytes(b'{"kind": "header", "schema_version": 99}\n')
-    with pytest.raises(TraceError, match="schema_version 99, this one reads up to 1; upgrade"):
+    with pytest.raises(TraceError, match="schema_version 99; this rlscaling reads up to 1, upgrade"):
         read_jsonl(path)

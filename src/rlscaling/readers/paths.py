@@ -89,7 +89,7 @@ def _logs_at(path: Path) -> list[tuple[Path, Path]]:
             return [(file, file) for file in logs]
         files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.suffix in _SUFFIXES)
         inside = f"it holds {', '.join(files[:10])}" if files else "it holds no CSV, JSON or Parquet file either"
-        raise TraceError(f"{path} is a folder without trace.jsonl; {inside}; name a file")
+        raise TraceError(f"{path} is a folder without a trace or a log; {inside}; name a file")
     if not path.exists():
         names = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = nearest(path.name, names) or ("" if names else f"; there is no folder {path.parent} with files either")

@@ -86,7 +86,7 @@ def check_header(lines: list[Line], name: str) -> dict[str, Any]:
     version = header.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise TraceError(
-            f"{name} has schema_version {version!r}, and this version of rlscaling reads up to {SCHEMA_VERSION}; upgrade it"
+            f"{name} has schema_version {version!r}; this rlscaling reads up to {SCHEMA_VERSION}, upgrade it"
         )
     return header
 

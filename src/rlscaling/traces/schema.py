@@ -20,7 +20,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
         "gpu-hours",
         "Training compute so far that the cost model predicts for the modelled cluster.",
     ),
-    "lost_gpu_hours": ("gpu-hours", "Compute spent so far on steps that a resume discarded."),
+    "lost_gpu_hours": ("gpu-hours", "Compute spent so far on steps that a resume threw away."),
     "flops": ("flops", "Floating-point operations of generation and training so far."),
     "tokens_generated": ("tokens", "Tokens sampled by the generators so far."),
     "tokens_trained": ("tokens", "Completion tokens that entered the loss so far."),

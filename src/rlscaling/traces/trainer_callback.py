@@ -130,8 +130,8 @@ class CallbackTrace:
             With the metrics that are there.
         """
         if self._others and not self._found:
-            there = ", ".join(sorted(self._others))
-            raise TraceError(f"the evaluation has no metric {self.metric!r}; choose one of {there} with metric=")
+            names = ", ".join(sorted(self._others))
+            raise TraceError(f"the evaluation has no metric {self.metric!r}; choose one of {names} with metric=")
 
     def end(self) -> None:
         """Close the trace."""

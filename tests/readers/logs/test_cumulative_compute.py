@@ -29,7 +29,7 @@ def test_evaluation_time_outside_the_step_and_inside(tmp_path):
     train = sum(row["timing_s/step"] for row in rows[1:]) * 256 / 3600
     assert read_trace(inside).compute[-1] == pytest.approx(train)
     assert read_trace(inside, eval_time="include").compute[-1] == pytest.approx(train + 4 * 600 * 256 / 3600)
-    assert "inside" in receipt(read_trace(inside))["assumed"]["evaluation time"]
+    assert receipt(read_trace(inside))["assumed"]["evaluation time"] == "excluded; it is part of the time of a step"
 
 
 def test_gpus_that_change_within_a_run_are_followed_row_by_row(tmp_path):

@@ -35,7 +35,7 @@ def test_training_rows_without_a_step_are_told(tmp_path):
     del rows[4]["step"]
     trace = read_trace(flat(tmp_path, rows), n_gpus=100)
     assert trace.compute[-1] == pytest.approx(9)
-    assert any("1 of the training rows of metrics.jsonl without a step" in note for note in trace.notes)
+    assert any("1 of the training rows of metrics.jsonl have no step" in note for note in trace.notes)
     assert trace.metadata["receipt"]["dropped"]["scored, but without a step"] == 1
 
 

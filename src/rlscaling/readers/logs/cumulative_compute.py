@@ -93,8 +93,8 @@ def total(columns: Sequence[FloatArray], n_rows: int) -> FloatArray:
     if not columns:
         return np.full(n_rows, math.nan)
     stacked = np.stack(columns)
-    there = np.isfinite(stacked)
-    return np.where(there.any(axis=0), np.where(there, stacked, 0.0).sum(axis=0), math.nan)
+    finite = np.isfinite(stacked)
+    return np.where(finite.any(axis=0), np.where(finite, stacked, 0.0).sum(axis=0), math.nan)
 
 
 def holds_testing(seconds: FloatArray, testing: FloatArray) -> bool:
@@ -159,15 +159,15 @@ def _trainers(log: Log, framework: Framework) -> float | None:
     if not keys or None in keys:
         return None
     loaded = log.load([key for key in keys if key is not None])
-    every, one = loaded.values()
+    all_rates, single_rates = loaded.values()
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (every / one)[np.isfinite(every) & np.isfinite(one) & (one > 0)]
+        ratio = (all_rates / single_rates)[np.isfinite(all_rates) & np.isfinite(single_rates) & (single_rates > 0)]
     return float(np.round(np.median(ratio))) if len(ratio) else None
 
 
 def _token_hint(log: Log, framework: Framework) -> str:
-    there = find((*framework.tokens, *framework.tokens_so_far), log.keys)
-    return " or --compute-from tokens" if there else ""
+    tokens = find((*framework.tokens, *framework.tokens_so_far), log.keys)
+    return " or --compute-from tokens" if tokens else ""
 
 
 def _recovered(log: Log, framework: Framework, steps: StepColumns) -> FloatArray:

@@ -137,7 +137,7 @@ TRL = Framework(
         ("loss", r"(train/)?loss"),
     ),
     caveats=(
-        "TRL's step_time leaves out evaluations and checkpoints; GPUs of a vLLM server count only if n_gpus includes them.",
+        "TRL's step_time leaves out evaluations and checkpoints; GPUs of a vLLM server count only if given in n_gpus.",
     ),
 )
 

@@ -89,13 +89,13 @@ class LogReading:
     @functools.cached_property
     def order(self) -> FloatArray:
         """What rows are ordered by: their place, or their piece and place when every piece counts."""
-        if not self._again:
+        if not self._repeats_count:
             return self.steps.place
         ordered: FloatArray = self.steps.place + self.piece * (np.nanmax(np.abs(self.steps.place)) + 1)
         return ordered
 
     @property
-    def _again(self) -> bool:
+    def _repeats_count(self) -> bool:
         """Whether repeated steps count again."""
         return self.options.resume == "all" and bool(self.piece.any())
 
@@ -149,7 +149,7 @@ class LogReading:
         return self._running(unit, self.log.column(key))
 
     def _running(self, unit: str, count: FloatArray) -> ComputePerRow:
-        if self._again:
+        if self._repeats_count:
             count = executed(count, self.steps.step, self.piece)
         return ComputePerRow(unit, count, np.zeros(self.log.n_rows), running=True)
 
@@ -201,8 +201,8 @@ class LogReading:
         lost = int(((amount > 0) & ~np.isfinite(self.steps.place)).sum())
         if lost:
             self.receipt.warn(
-                f"{lost} training rows of {self.log.source} have no step: their compute is in no "
-                "evaluation's compute.", "log the step with every row",
+                f"{lost} of the training rows of {self.log.source} have no step: their compute is part of "
+                "no evaluation's.", "log the step with every row",
             )  # fmt: skip
 
     def _report_clock(self, accounted: float) -> None:
@@ -234,7 +234,7 @@ class LogReading:
         missing = int(logged[-1] - logged[0] + 1) - len(logged)
         if stride > 1:
             self.receipt.warn(
-                f"There is a training row only every {stride:g} steps; the time of the steps between is not in the log.",
+                f"Only one in {stride:g} steps has a training row; the time of the steps between is not in the log.",
                 "log the time of every step, or count steps: compute_from='steps' / --compute-from steps",
             )
         elif missing > 0:

@@ -22,7 +22,7 @@ def test_backtest_prints_draws_and_writes_json(log: Path, capsys: pytest.Capture
     assert main(["backtest", str(log), "--cutoffs", "8000", "--models", "sigmoid", "last_value", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["schema_version"] == 1
-    assert {score["model"] for score in found["scores"]} == {"sigmoid", "last_value"}
+    assert {score["method"] for score in found["scores"]} == {"sigmoid", "last-value"}
 
 
 def test_backtest_refuses_a_saved_fit(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

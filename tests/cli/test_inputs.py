@@ -79,7 +79,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     [
         (["scaler.jsonl"], "did you mean 'scalerl.jsonl'?"),
         (["none/*.csv"], "no file matches 'none/*.csv'; check the pattern"),
-        (["folder"], "is a folder without trace.jsonl"),
+        (["folder"], "is a folder without a trace or a log"),
         (["empty.csv"], "empty.csv is empty"),
         (["text.csv"], "row 2, column 'pass_rate': 'high' is not a number"),
         (["percent.csv"], "--scale percent"),

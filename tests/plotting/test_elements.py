@@ -66,7 +66,7 @@ def test_band_is_the_interval_of_the_draws(whole: SigmoidFit) -> None:
     corners = band.get_paths()[0].vertices
     last = corners[:, 0].max()
     ends = corners[np.isclose(corners[:, 0], last), 1]
-    expected = extrapolate(whole, last, bootstrap=boot).confidence_interval[0]
+    expected = extrapolate(whole, last, bootstrap=boot).confidence_interval.at(0)
     np.testing.assert_allclose([ends.min(), ends.max()], expected)
 
 

@@ -142,8 +142,8 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     if len(identified) < LEAST_RUNS:
         half_width = THRESHOLDS[Verdict.APPROXIMATE]
         raise FitError(
-            f"{len(identified)} of {len(runs)} runs have a ceiling known to {half_width:g}; a prior needs {LEAST_RUNS}: add "
-            "finished runs, or use the default"
+            f"{len(identified)} of {len(runs)} runs have a ceiling known to {half_width:g}; a prior needs "
+            f"{LEAST_RUNS}: add finished runs, or use the default"
         )
     return Prior(
         A=_new_member("A", np.array([fit.A for fit in identified])),

@@ -121,10 +121,11 @@ def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
     ci, new = forecast.confidence_interval, forecast.confidence_interval_new_run
     for i, compute in enumerate(forecast.compute):
         supported = bool(forecast.supported[i])
-        value = _with_interval(forecast.pass_rate[i], ci.at(i)) if supported else f"not identified {interval(*ci.at(i))}"
+        span = ci.at(i)
+        value = _with_interval(forecast.pass_rate[i], span) if supported else f"not identified {interval(*span)}"
         label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
         draw_bar(
-            ax, float(compute), float(forecast.pass_rate[i]) if supported else None, np.array(ci.at(i)),
+            ax, float(compute), float(forecast.pass_rate[i]) if supported else None, np.array(span),
             np.array(new.at(i)), color, label,
         )  # fmt: skip
     ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")

@@ -188,7 +188,7 @@ def _check_devices(runs: Sequence[tuple[str, SigmoidFit]], factors: Mapping[str,
         (a, x), (b, y) = other
         raise FitError(
             f"{a} ran on {x}, {b} on {y}: their {unit_text(unit)} are not the same compute; give device_factors= "
-            f'(--device-factor), the price or speed of an hour of each, e.g. {{"{x}": 1.0, "{y}": 0.5}}'
+            f'(--device-factors), the price or speed of an hour of each, e.g. {{"{x}": 1.0, "{y}": 0.5}}'
         )
     other = _first_difference(counts)
     if other is not None:

@@ -15,7 +15,7 @@ DEFAULT_COMPUTE = 100_000.0  # GPU-hours
 SUPPORTED_BEYOND = 2.0
 
 
-def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "compute= (--extrapolate)") -> Array:
+def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "compute= (--compute)") -> Array:
     """Return the checked budgets, in the fit's unit; None stands for 100,000 GPU-hours."""
     if compute is None:
         if fit.compute_unit != "gpu-hours":

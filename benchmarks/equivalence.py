@@ -52,8 +52,8 @@ def one(task: tuple[str, int]) -> dict[str, object]:
     x, y = comparison.recipes
     low, high = comparison.interval(x.exponents() - y.exponents())
     return {
-        "A": str(comparison.verdict("x", "y")),
-        "B": str(refit.verdict("x", "y")),
+        "A": str(comparison.pair_verdict("x", "y")),
+        "B": str(refit.pair_verdict("x", "y")),
         "B_free": "undecided" if low <= 0 <= high else "different",
         "dB": float(refit.B[0] - refit.B[1]),
         "dB_free": float(refit.B_free[0] - refit.B_free[1]),

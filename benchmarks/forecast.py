@@ -23,7 +23,7 @@ import numpy as np
 from _common import Check
 from rlscaling import RLScalingError, Trace, backtest, read_trace
 
-MODELS = ("last_value", "power_law", "sigmoid", "auto")
+METHODS = ("last-value", "power-law", "sigmoid", "averaged")
 ENDS = (1.0, 0.75, 0.55)
 FACTORS = (2.0, 4.0)
 LEAST = 7  # evaluations before the cut
@@ -67,7 +67,7 @@ def outcome(name: str, trace: Trace, end: float, factor: float) -> Outcome | Non
     # the first evaluation is the anchor even where it is not at compute 0
     options = {"min_compute": float(np.nextafter(part.compute[0], np.inf))}
     try:
-        found = backtest(part, cutoffs=[cutoff], models=MODELS, rng=zlib.crc32(name.encode()), **options)
+        found = backtest(part, cutoffs=[cutoff], methods=METHODS, rng=zlib.crc32(name.encode()), **options)
     except RLScalingError as error:
         print(f"{name}, to {end:g}, {factor:g}x: {error}")
         return None
@@ -75,9 +75,9 @@ def outcome(name: str, trace: Trace, end: float, factor: float) -> Outcome | Non
     for origin in found.origins:
         inside = np.array(origin.compute) > 0.8 * last
         off = np.array(origin.forecast) - np.array(origin.actual)
-        errors[origin.model] = abs(float(off[inside].mean()))
+        errors[origin.method] = abs(float(off[inside].mean()))
         low, high, y = (np.array(a)[inside] for a in (origin.low, origin.high, origin.actual))
-        held[origin.model] = (int(np.sum((low <= y) & (y <= high))), int(np.isfinite(low).sum()))
+        held[origin.method] = (int(np.sum((low <= y) & (y <= high))), int(np.isfinite(low).sum()))
     return Outcome(name, source_of(name), end, factor, errors, held)
 
 
@@ -87,14 +87,14 @@ def table(title: str, outcomes: list[Outcome]) -> dict[str, float]:
     print(f"\n{title}")
     print(f"{'':12}{'to':>4}{'n':>5}  beats last value  median |error|  mean |error|  interval holds")
     for factor in FACTORS:
-        for model in MODELS:
+        for model in METHODS:
             chosen = [o for o in outcomes if o.factor == factor]
-            e, base = (np.array([o.error[m] for o in chosen]) for m in (model, "last_value"))
+            e, base = (np.array([o.error[m] for o in chosen]) for m in (model, "last-value"))
             wins = float(np.mean(e < base))
             shares = [held / n for held, n in (o.held[model] for o in chosen) if n]
             held = float(np.mean(shares)) if shares else float("nan")
             numbers |= {f"{model} {factor:g}x wins": wins, f"{model} {factor:g}x held": held}
-            won = "" if model == "last_value" else f"{wins:.2f}"
+            won = "" if model == "last-value" else f"{wins:.2f}"
             print(
                 f"{model:12}{factor:3g}x{len(e):5}{won:>18}{np.median(e):16.4f}{e.mean():14.4f}"
                 f"{f'{held:.2f} ({len(shares)})' if shares else '':>16}",
@@ -126,12 +126,12 @@ def main() -> int:
     table("both halves, all", outcomes)
     print(f"\n{len(runs)} curves, {len(outcomes)} forecasts, {time.time() - began:.0f} s")
     checks = [
-        Check("second half, auto beats last value, 2x", numbers["auto 2x wins"], 0.65, True, ""),
-        Check("second half, auto beats last value, 4x", numbers["auto 4x wins"], 0.84, True, ""),
-        Check("second half, interval holds, 2x", numbers["auto 2x held"], 0.90, True, ""),
-        Check("second half, interval holds, 4x", numbers["auto 4x held"], 0.90, True, ""),
-        Check("whole runs, both halves, auto beats last value, 2x", whole["auto 2x wins"], 0.65, True, ""),
-        Check("whole runs, both halves, auto beats last value, 4x", whole["auto 4x wins"], 0.84, True, ""),
+        Check("second half, averaged beats last value, 2x", numbers["averaged 2x wins"], 0.65, True, ""),
+        Check("second half, averaged beats last value, 4x", numbers["averaged 4x wins"], 0.84, True, ""),
+        Check("second half, interval holds, 2x", numbers["averaged 2x held"], 0.90, True, ""),
+        Check("second half, interval holds, 4x", numbers["averaged 4x held"], 0.90, True, ""),
+        Check("whole runs, both halves, averaged beats last value, 2x", whole["averaged 2x wins"], 0.65, True, ""),
+        Check("whole runs, both halves, averaged beats last value, 4x", whole["averaged 4x wins"], 0.84, True, ""),
     ]
     return _common.finish("forecasts of real runs", checks, _common.versions("rlscaling", "numpy"), args.json)
 

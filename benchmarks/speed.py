@@ -52,7 +52,7 @@ class Run:
         model = model_of(self.fit)
         self.model = model
         self.problem = model.problem
-        Y = np.tile(model.centre_curve, (n_lmfit, 1))
+        Y = np.tile(model.bootstrap_curve, (n_lmfit, 1))
         Y[:, : model.n] += model.noise.simulate(rng, n_lmfit)
         Y[:, model.n :] += model.anchor.standard_error * rng.standard_normal((n_lmfit, 1))
         self.replicates = Y

@@ -26,7 +26,7 @@ ax = plot_forecast(forecast, bootstrap=draws)
 ax.figure.savefig("forecast.png", dpi=150)
 print("wrote forecast.png")
 
-low, high = forecast.confidence_interval[-1]
+low, high = forecast.confidence_interval.at(-1)
 assert str(fit.verdict) == "identified"
 assert low < 0.61 < high
 assert str(early.verdict) == "ceiling-not-identified"

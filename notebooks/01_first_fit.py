@@ -63,7 +63,7 @@ print(slow_early)
 # %%
 forecast_16k = extrapolate(early, 16_000, rng=0)
 seen = float(runs["scalerl"].pass_rate[-8:].mean())
-low, high = forecast_16k.confidence_interval[0]
+low, high = forecast_16k.confidence_interval.at(0)
 print(f"forecast from 8k: {forecast_16k.pass_rate[0]:.3f} (95 %: {low:.3f} to {high:.3f}); the run: {seen:.3f}")
 
 # %% [markdown]

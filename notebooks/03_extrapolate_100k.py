@@ -57,7 +57,7 @@ pd.DataFrame(
             "data to": end,
             "verdict": str(f.fit.verdict),
             "R at 100k": round(float(f.pass_rate[0]), 3) if f.supported[0] else "not identified",
-            "95 %": f.confidence_interval[0].round(3).tolist(),
+            "95 %": np.round(f.confidence_interval.at(0), 3).tolist(),
             "times the data": round(float(f.beyond[0]), 1),
         }
         for end, f in forecasts.items()
@@ -124,7 +124,7 @@ laws
 
 # %%
 result = backtest(
-    run.up_to(50_000), cutoffs=[12_500, 25_000], models=("sigmoid", "power_law", "last_value", "auto"), rng=0
+    run.up_to(50_000), cutoffs=[12_500, 25_000], methods=("sigmoid", "power-law", "last-value", "averaged"), rng=0
 )
 plot_backtest(result)
 result
@@ -137,9 +137,9 @@ assert not forecasts[3_000].supported[0]
 assert not forecasts[8_000].supported[0]
 assert all(forecasts[end].supported[0] for end in (25_000, 50_000))
 for end, f in forecasts.items():
-    low, high = f.confidence_interval[0]
+    low, high = f.confidence_interval.at(0)
     assert low <= at_100k <= high, end
-widths = [float(np.ptp(forecasts[end].confidence_interval[0])) for end in ENDS]
+widths = [float(np.ptp(forecasts[end].confidence_interval.at(0))) for end in ENDS]
 assert widths[-1] < 0.02 < 0.2 < widths[0]
 assert needed.needed is not None
 assert needed.needed.median > 8_000
@@ -149,4 +149,4 @@ assert noise_free["power law A"].tolist() == [1.0, 0.745, 0.648]
 assert noise_free["sigmoid A"].tolist() == [0.645, 0.645, 0.645]
 assert laws["power law A"].iloc[1] > 0.95
 assert abs(laws["sigmoid A"].iloc[1] - 0.645) < 0.01
-assert result.score("sigmoid", 2.0).median_error < result.score("last_value", 2.0).median_error
+assert result.score("sigmoid", 2.0).median_error < result.score("last-value", 2.0).median_error

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rlscaling.comparing.leave_one_out import LeaveOneOut as LeaveOneOut
     from rlscaling.comparing.leave_one_out import leave_one_out as leave_one_out
     from rlscaling.comparing.pairwise import PairVerdict as PairVerdict
+    from rlscaling.curves.sigmoid import SigmoidParams as SigmoidParams
     from rlscaling.datasets import simulate as simulate
     from rlscaling.errors import FitError as FitError
     from rlscaling.errors import RLScalingError as RLScalingError
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from rlscaling.fitting.saved import save_fit as save_fit
     from rlscaling.fitting.sigmoid_fit import FailedFit as FailedFit
     from rlscaling.fitting.sigmoid_fit import SigmoidFit as SigmoidFit
-    from rlscaling.fitting.sigmoid_fit import SigmoidParams as SigmoidParams
     from rlscaling.fitting.verdict import ComputeNeeded as ComputeNeeded
     from rlscaling.fitting.verdict import Verdict as Verdict
     from rlscaling.forecasting.allocate import Allocation as Allocation
@@ -97,6 +97,7 @@ _PUBLIC = {
     "comparing.crossover": ("Crossover", "Multiplier"),
     "comparing.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "comparing.pairwise": ("PairVerdict",),
+    "curves.sigmoid": ("SigmoidParams",),
     "datasets": ("simulate",),
     "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError", "WorkersError"),
     "fitting.curve_fit": ("CurveFit", "PowerLawFit", "fit_curve", "fit_power_law"),
@@ -105,7 +106,7 @@ _PUBLIC = {
     "fitting.model_selection": ("ModelSelection", "select_model"),
     "fitting.options": ("FitOptions",),
     "fitting.saved": ("load_fit", "save_fit"),
-    "fitting.sigmoid_fit": ("FailedFit", "SigmoidFit", "SigmoidParams"),
+    "fitting.sigmoid_fit": ("FailedFit", "SigmoidFit"),
     "fitting.verdict": ("ComputeNeeded", "Verdict"),
     "forecasting.allocate": ("Allocation", "allocate"),
     "forecasting.backtest": ("Backtest", "backtest"),

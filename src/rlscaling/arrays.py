@@ -77,15 +77,15 @@ def _to_numpy(values: Any, what: str) -> NDArray[Any]:
         items = list(values)
     except TypeError:
         raise TraceError(f"{what} is {_short(values)}: not a series of numbers; pass a list or an array") from None
-    # numpy turns [0.3, "n/a"] and [True, 0.3] into one type; there, keep every element as it was given
-    as_given = objects(items)
+    # numpy would convert [0.3, "n/a"] or [True, 0.3] to one type; there, keep every element as it is
+    unconverted = objects(items)
     if any(isinstance(item, bool) for item in items):
-        return as_given
+        return unconverted
     try:
         array = np.asarray(items)
     except (ValueError, TypeError, RuntimeError):  # ragged, or elements that numpy cannot read
-        return as_given
-    return array if array.ndim > 1 or array.dtype.kind in "fiu" else as_given
+        return unconverted
+    return array if array.ndim > 1 or array.dtype.kind in "fiu" else unconverted
 
 
 def objects(items: Sequence[Any]) -> NDArray[Any]:

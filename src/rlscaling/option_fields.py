@@ -1,6 +1,7 @@
 """Options that stand once: a field of an options class carries its default, help, choices and limits.
 
-`check_options` refuses bad values, `add_options` makes command-line options of the same fields.
+`check_options` refuses bad values, `add_options` makes command-line options of the same fields; `number` and the
+functions after it read the text of the command line.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ class OptionInfo:
         Limits of a number: at least, more than, at most.
     flag : str
         Its name on the command line, where that is not ``--name-of-the-field``.
-    metavar : str
+    metavar : str or tuple of str
         What stands for its value in ``--help``.
     parse : callable or None
-        Makes a value of the text of the command line; by default the type of the choices or of the limits.
+        Makes a value of the text of the command line, or raises ``argparse.ArgumentTypeError``; by default the type of
+        the default and of the limits.
     default_help : str
         What ``--help`` says of the default; empty: the default itself.
     argparse : dict
@@ -43,7 +45,7 @@ class OptionInfo:
     above: float | None = None
     most: float | None = None
     flag: str = ""
-    metavar: str = ""
+    metavar: str | tuple[str, ...] = ""
     parse: Callable[[str], Any] | None = None
     default_help: str = ""
     argparse: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -74,9 +76,9 @@ def check_options(options: Any, error: type[Exception]) -> None:
     """Raise ``error`` for the first value outside its choices or limits: the value, what is wrong, what to do."""
     for field in dataclasses.fields(options):
         info, value = field.metadata.get("option"), getattr(options, field.name)
-        if info is None or value == field.default:
+        if info is None or value is field.default:
             continue
-        if info.choices and value not in info.choices:
+        if info.choices and not (value is None and field.default is None) and value not in info.choices:
             raise error(f"{field.name}={value!r} is unknown; choose one of {', '.join(info.choices)}")
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             continue
@@ -86,7 +88,7 @@ def check_options(options: Any, error: type[Exception]) -> None:
 
 def _outside(value: float, info: OptionInfo) -> str:
     """Return the limit that a number breaks, in words; empty when it breaks none."""
-    if math.isnan(value):
+    if math.isnan(value) and (info.least, info.above, info.most) != (None, None, None):
         return "a number"
     if info.least is not None and value < info.least:
         return f"{info.least:g} or more"
@@ -107,7 +109,7 @@ def add_options(
     """Add the options of a class, or some of them, to a group of a parser.
 
     An option that is not given stays None in the namespace, so that the public function's own default holds; with
-    ``defaults=True`` it has the default of its field.
+    ``defaults=True`` it has the default of its field. Fields without `OptionInfo` are no options of the command.
     """
     fields = {field.name: field for field in dataclasses.fields(options_class) if "option" in field.metadata}
     for name in fields if names is None else names:
@@ -123,5 +125,79 @@ def add_options(
         else:
             arguments |= {"metavar": info.metavar} if info.metavar else {}
             arguments |= {"choices": info.choices} if info.choices else {}
-            arguments |= {"type": info.parse} if info.parse else {}
+            arguments |= {"type": parse} if (parse := info.parse or _type_of(info, field.default)) else {}
         group.add_argument(*flags, **(arguments | info.argparse))
+
+
+def given_options(arguments: argparse.Namespace, options_class: type) -> dict[str, Any]:
+    """Return the options of a class that were given on the command line, by the names of their fields."""
+    values = vars(arguments)
+    names = (field.name for field in dataclasses.fields(options_class))
+    return {name: values[name] for name in names if values.get(name) is not None}
+
+
+def _type_of(info: OptionInfo, default: Any) -> Callable[[str], Any] | None:
+    """Return what reads an option without a reader of its own: a number within the limits; None for text."""
+    if isinstance(default, int) and not isinstance(default, bool):
+        return whole_number(0 if info.least is None else int(info.least))
+    if info.above == 0:
+        return positive
+    if info.least == 0:
+        return not_negative
+    return number if isinstance(default, float) else None
+
+
+def number(text: str) -> float:
+    """Return a number, which may be infinite."""
+    try:
+        value = float(text)
+    except ValueError:
+        hint = "; files go before this option" if "." in text or "/" in text else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number{hint}") from None
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
+
+
+def positive(text: str) -> float:
+    """Return a positive, finite number."""
+    value = number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive, finite number")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """Return a finite number of 0 or more."""
+    value = number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of 0 or more")
+    return value
+
+
+def level(text: str) -> float:
+    """Return a confidence level."""
+    value = number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1; for 95 % give 0.95")
+    return value
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Return the reader of a whole number of ``least`` or more."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+        return int(text)
+
+    return read
+
+
+def workers(text: str) -> int:
+    """Return a number of workers; -1 stands for all cores."""
+    if text == "-1":
+        return -1
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more, nor -1 for all cores")
+    return int(text)

@@ -1,8 +1,8 @@
-"""Work on several cores or machines, through whatever joblib backend is active; the numbers do not depend on it.
+"""`run_tasks`: work on several cores or machines, through the active joblib backend.
 
-Every task runs with one BLAS thread, on a worker or not: with two, long sums may be formed in another order, and small
-matrices cost more CPU time. Exceptions of the work itself come back as they are; what goes wrong
-with the workers is a `WorkersError`.
+Every task runs with one BLAS thread, on a worker or not: with several, long sums may be added in another order, so that
+numbers would differ, and small matrices cost more CPU time. Exceptions raised by the work are raised as they are;
+failures of the workers are a `WorkersError`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from rlscaling.errors import RLScalingError, WorkersError
 from rlscaling.version import __version__
 
 T = TypeVar("T")
-AHEAD = 2  # tasks a worker has at hand, so that it need not wait for the next one
-PER_WAVE = 8  # the same for backends that only answer when everything is done
+AHEAD = 2  # tasks queued per worker, so that it need not wait for the next one
+PER_WAVE = 8  # the same for backends that only return when all tasks are finished
 
 
 def check_main_is_guarded(call: str) -> None:
-    """Raise when a new worker process is only just importing the caller's script: the script lacks its guard.
+    """Raise if this is a worker process that is importing the caller's script, which therefore lacks its guard.
 
-    A worker that is spawned imports the main script before it works. Where the script starts the work at its top
-    level, every worker starts it again. ``multiprocessing`` marks such a process, and refuses to start further ones.
+    A spawned worker imports the main script before it begins. If the script starts the work at its top level, every
+    worker starts it again. ``multiprocessing`` marks such a process, and does not start further ones from it.
 
     Raises
     ------
     WorkersError
-        Where that is so.
+        If the main script has no ``if __name__ == "__main__":``.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise WorkersError(
@@ -45,7 +45,7 @@ def check_main_is_guarded(call: str) -> None:
 
 
 def count_workers(n_jobs: int) -> int:
-    """Return how many tasks run at a time: those of the active joblib backend, e.g. the threads of a Dask cluster."""
+    """Return how many tasks run at a time on the active joblib backend, e.g. the threads of a Dask cluster."""
     if n_jobs == 1:
         return 1
     from joblib import effective_n_jobs
@@ -54,11 +54,11 @@ def count_workers(n_jobs: int) -> int:
 
 
 class _OneThread:
-    """While anyone is inside, BLAS keeps to one thread.
+    """A context in which BLAS uses one thread.
 
-    Where BLAS has threads of its own their number belongs to the process, not to a task: with several tasks in one
-    process (threads of a Dask worker) the first one in sets it and the last one out restores it. Where it uses
-    OpenMP, the number belongs to each thread.
+    If BLAS has threads of its own, their number is a setting of the process, not of a task: of several tasks in one
+    process (threads of a Dask worker) the first to enter sets it and the last to leave restores it. If it uses OpenMP,
+    the number is a setting of each thread.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class _OneThread:
 
 
 def _let_any_thread_set() -> None:
-    """In threadpoolctl 3.8 only the first thread that set a number may set another; here that is not the last."""
+    """Allow every thread to set the number: in threadpoolctl 3.8 only the first thread that set one may do so again."""
     from threadpoolctl import OpenBLASController
 
     if hasattr(OpenBLASController, "clear_controlling_thread"):
@@ -108,7 +108,7 @@ one_thread = _OneThread()
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a task came to: its value, or the exception that the work raised."""
+    """The result of a task: its value, or the exception that the work raised."""
 
     index: int
     value: Any = None
@@ -116,7 +116,7 @@ class _Outcome:
 
 
 def _task(version: str, work: Callable[..., Any], index: int, arguments: list[Any]) -> _Outcome:
-    """Do one task, on a worker: with one BLAS thread, and only if it runs the version of the caller."""
+    """Run one task, on a worker: with one BLAS thread, and only if the worker has the caller's version."""
     if version != __version__:
         raise WorkersError(f"a worker runs rlscaling {__version__}, the caller {version}; install one version on all")
     try:
@@ -129,29 +129,29 @@ def _task(version: str, work: Callable[..., Any], index: int, arguments: list[An
 def run_tasks(
     work: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int, *, call: str
 ) -> Generator[tuple[int, T], None, None]:
-    """Yield (index, result) of ``work(*task)`` as they finish; with one worker in order, in this process.
+    """Yield (index, result) of each ``work(*task)`` as it finishes; with one worker in order, in this process.
 
     Parameters
     ----------
     work : callable
         A function of a module, or a partial of one.
     tasks : iterable of tuple
-        Arguments of each call; taken when a worker is about to be free.
+        Arguments of each call; the next ones are taken when a worker is about to be free.
     n_jobs : int
-        1: no workers. Else as joblib's, on its active backend.
+        1: no workers. Otherwise as in joblib, on its active backend.
     call : str
-        What the user called, for messages.
+        The function that the user called, for messages.
 
     Raises
     ------
     WorkersError
-        When workers die, or cannot do the work.
+        If workers die or cannot do the work.
     """
     if n_jobs != 1:
         check_main_is_guarded(call)
     # The arguments go as a list: Dask moves other large objects to one worker beforehand, and loses them with it.
     calls = ((__version__, work, index, list(task)) for index, task in enumerate(tasks))
-    outcomes = (_task(*one) for one in calls) if n_jobs == 1 else _watched(_on_workers(calls, n_jobs), call)
+    outcomes = (_task(*arguments) for arguments in calls) if n_jobs == 1 else _watched(_on_workers(calls, n_jobs), call)
     with closing(outcomes):
         for outcome in outcomes:
             if outcome.error is not None:
@@ -160,15 +160,15 @@ def run_tasks(
 
 
 def _watched(outcomes: Generator[_Outcome, None, None], call: str) -> Generator[_Outcome, None, None]:
-    """Turn what goes wrong with the workers, not with the work, into an error that says so."""
+    """Turn failures of the workers, as opposed to those of the work, into a `WorkersError`."""
     try:
         yield from outcomes
     except RLScalingError:
         raise
     except Exception as error:
-        said = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
+        cause = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
         raise WorkersError(
-            f"{call}: the workers stopped ({type(error).__name__}{f': {said}' if said else ''}). Likely causes: a "
+            f"{call}: the workers stopped ({type(error).__name__}{f': {cause}' if cause else ''}). Likely causes: a "
             f"process was killed or ran out of memory, or a machine lacks rlscaling {__version__} or was shut down"
         ) from error
 
@@ -182,13 +182,13 @@ def _on_workers(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Generator[_Out
         yield from _on_dask(backend.client, calls, getattr(backend, "submit_kwargs", {}))
         return
     stop = threading.Event()
-    prepared = (delayed(_task)(*one) for one in calls if not stop.is_set())
+    prepared = (delayed(_task)(*arguments) for arguments in calls if not stop.is_set())
     if getattr(backend, "supports_return_generator", False):
         outcomes = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(prepared)
         try:
             for outcome in outcomes:  # noqa: UP028 - "yield from" would close them, and joblib warns of that
                 yield outcome
-        finally:  # nobody wants more: the tasks at hand are finished, further ones not begun
+        finally:  # no more results are wanted: tasks that were handed out are finished, others not begun
             stop.set()
             deque(outcomes, maxlen=0)
         return
@@ -198,25 +198,25 @@ def _on_workers(calls: Iterator[tuple[Any, ...]], n_jobs: int) -> Generator[_Out
 
 
 def _on_dask(client: Any, calls: Iterator[tuple[Any, ...]], options: dict[str, Any]) -> Generator[_Outcome, None, None]:
-    """Yield outcomes from a Dask cluster, straight from its client.
+    """Yield outcomes from a Dask cluster, directly from its client.
 
-    joblib would wait for ever for a task whose workers died too often: it takes results from Dask, but no failures
+    joblib would wait forever for a task whose workers died too often: it receives results from Dask but no failures
     (joblib 1.6, distributed 2026.8).
     """
     import distributed
 
     as_completed: Any = distributed.as_completed
 
-    def submit(one: tuple[Any, ...]) -> Any:
-        return client.submit(_task, *one, pure=False, **options)
+    def submit(arguments: tuple[Any, ...]) -> Any:
+        return client.submit(_task, *arguments, pure=False, **options)
 
     ahead = AHEAD * max(sum(client.ncores().values()), 1)
-    waiting = as_completed([submit(one) for one in islice(calls, ahead)], loop=client.loop)
+    waiting = as_completed([submit(arguments) for arguments in islice(calls, ahead)], loop=client.loop)
     try:
         for future in waiting:
             outcome = future.result()
-            for one in islice(calls, 1):
-                waiting.add(submit(one))
+            for arguments in islice(calls, 1):
+                waiting.add(submit(arguments))
             yield outcome
     finally:
         if client.status == "running":

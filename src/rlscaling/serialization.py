@@ -8,27 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def _pairs(intervals: Mapping[str, tuple[float, float]]) -> dict[str, list[float | None]]:
-    return {name: [finite(low), finite(high)] for name, (low, high) in intervals.items()}
-
-
 def finite(value: float) -> float | None:
     """Return ``value``, or None (null in JSON) when it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
-def infinite(value: float | None) -> float:
-    """Return the number that `finite` wrote: None stands for infinity."""
-    return math.inf if value is None else value
-
-
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """Return one line of the file."""
+    """Return ``row`` as one line of a JSON-lines file."""
     return json.dumps(plain(row), allow_nan=False).encode() + b"\n"
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` as JSON can hold it: numbers that are not finite become None, arrays lists."""
+    """Return ``value`` as JSON-ready values: arrays become lists, enums their text, non-finite numbers None."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int):

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from helpers.fit_tables import FEW
-from rlscaling.batch.analysis import AnalysisOptions, over_runs, runs_per_task
+from rlscaling.batch.analysis import (
+    AnalysisOptions,
+    FailedAnalysis,
+    analyse,
+    analyse_run,
+    fit_run,
+    over_runs,
+    runs_per_task,
+)
 from rlscaling.batch.sources import RunSource
 
 
@@ -23,19 +31,31 @@ def test_few_runs_with_many_replicates_give_the_same_as_run_by_run():
     from joblib import parallel_config
 
     runs = [RunSource(name, trace) for name, trace in FEW.items()]
-    asked = AnalysisOptions(n_resamples=1000, n_jobs=4)
+    options = AnalysisOptions(n_resamples=1000, n_jobs=4)
     one = {
         i: found.bootstrap.distribution
-        for some in over_runs(_answered, runs[2:], replace(asked, n_jobs=1))
+        for some in over_runs(analyse_run, runs[2:], replace(options, n_jobs=1))
         for i, found in some
     }
     with parallel_config("threading"):
-        for some in over_runs(_answered, runs[2:], asked):
+        for some in over_runs(analyse_run, runs[2:], options):
             for i, found in some:
                 np.testing.assert_array_equal(found.bootstrap.distribution, one[i])
 
 
-def _answered(run, request, on_progress):
-    from rlscaling.batch.analysis import answer
+def test_a_run_that_fails_leaves_the_others():
+    runs = [RunSource(name, trace) for name, trace in FEW.items()]
+    seen = []
+    fits = analyse(runs, AnalysisOptions(), work=fit_run, on_progress=lambda done, total: seen.append((done, total)))
+    assert [type(fit).__name__ for fit in fits] == ["SigmoidFit", "FailedAnalysis", "SigmoidFit", "SigmoidFit"]
+    assert fits[1].name == "run01"
+    assert "a fit needs 5" in fits[1].error
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
-    return answer(run, request, on_progress)
+
+def test_a_fault_of_the_package_is_told_as_one():
+    def broken(run, options, on_progress):
+        raise KeyError("x")
+
+    (failed,) = analyse([RunSource("a", FEW["run00"])], AnalysisOptions(), work=broken)
+    assert failed == FailedAnalysis("a", "KeyError: 'x'; this is a fault of rlscaling, please report it")

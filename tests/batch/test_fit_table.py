@@ -19,11 +19,11 @@ def test_a_row_is_what_fit_bootstrap_and_extrapolate_say_of_that_run_alone():
     assert (row["A"], row["B"], row["C_mid"], row["R0"]) == fit.params.as_tuple()
     for name in ("A", "B", "C_mid", "R0"):
         assert (row[f"{name}_low"], row[f"{name}_high"]) == boot.confidence_interval[name]
-        assert row[f"{name}_se"] == boot.standard_error[name]
+        assert row[f"{name}_se"] == boot.half_width_68[name]
     assert (row["A_new_run_low"], row["A_new_run_high"]) == boot.confidence_interval_new_run["A"]
     assert row["R_100000"] == forecast.pass_rate[1]
-    assert (row["R_30000_low"], row["R_30000_high"]) == tuple(forecast.confidence_interval[0])
-    assert (row["R_100000_new_run_low"], row["R_100000_new_run_high"]) == tuple(forecast.confidence_interval_new_run[1])
+    assert (row["R_30000_low"], row["R_30000_high"]) == forecast.confidence_interval.at(0)
+    assert (row["R_100000_new_run_low"], row["R_100000_new_run_high"]) == forecast.confidence_interval_new_run.at(1)
     assert (row["n_points"], row["compute_first"], row["compute_last"]) == (fit.n_points, *fit.compute_range)
     assert (row["min_compute"], row["seed"], row["version"]) == (1000.0, 7, rlscaling.__version__)
     assert row["notes"] == list(forecast.notes)

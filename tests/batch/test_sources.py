@@ -12,6 +12,7 @@ from helpers.fit_tables import FEW, SMALL
 from rlscaling import fit_many, fit_trace, save_fit
 from rlscaling.cli import main
 from rlscaling.datasets import load_demo
+from rlscaling.readers.options import ReadOptions
 from rlscaling.traces.trace_files import write_trace
 
 
@@ -34,6 +35,7 @@ def test_paths_are_read_with_the_options_of_reading(tmp_path: Path):
     assert [row["run"] for row in found.rows] == ["broken", "run00", "run02"]
     assert list(found.refused) == ["broken"]
     assert found.rows[2]["A"] == pytest.approx(fit_trace(FEW["run02"]).A, abs=1e-9)
+    assert fit_many(tmp_path / "*.csv", read=ReadOptions(**read), **SMALL).rows == found.rows
 
 
 def test_two_stars_take_the_logs_below_and_leave_what_lies_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 
 import rlscaling
 from helpers.command_line import command, run_command
-from rlscaling.cli import parser
+from rlscaling.cli.app import COMMANDS, CommandParser, build_parser
 
 
 def test_version_and_help(run: Any) -> None:
@@ -31,14 +32,14 @@ def test_version_and_help(run: Any) -> None:
 def test_every_option_has_help_with_its_default(name: str) -> None:
     sub = subparsers()[name]
     for action in sub._actions:
-        if action.dest not in ("help", "paths"):
+        if action.dest not in ("help", "paths") and action.help != argparse.SUPPRESS:
             assert action.help, action.option_strings
             assert "(default: " in action.help, action.option_strings
 
 
-def subparsers() -> dict[str, argparse.ArgumentParser]:
-    (group,) = [a for a in parser.build_parser()._actions if isinstance(a, argparse._SubParsersAction)]
-    return dict(group.choices)
+def subparsers() -> dict[str, CommandParser]:
+    (group,) = [a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    return {name: parser.complete() for name, parser in group.choices.items()}
 
 
 @pytest.mark.parametrize("name", ["fit", "extrapolate", "demo"])
@@ -63,6 +64,24 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"]])
+def test_a_command_imports_its_own_module_alone(words: list[str]) -> None:
+    script = (
+        f"import sys; from rlscaling.cli import main; main({words!r})\n"
+        "others = {'rlscaling.trainer', 'rlscaling.cli.train', 'rlscaling.cli.compare', 'matplotlib', 'torch'}\n"
+        "assert not others & set(sys.modules), others & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_has_a_module_with_its_functions() -> None:
+    for name, entry in COMMANDS.items():
+        module = importlib.import_module(f"rlscaling.cli.{entry.module}")
+        assert callable(getattr(module, entry.add_arguments)), name
+        assert callable(getattr(module, entry.run)), name
+
+
 def test_module_runs_as_a_command(here: Path) -> None:
     done = command("fit", "scalerl.jsonl", "--json", "--resamples", "50", cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
@@ -81,7 +100,7 @@ def test_interrupt_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlscaling.cli.commands.find_runs", interrupt)
+    monkeypatch.setattr("rlscaling.cli.fit.find_runs", interrupt)
     said = run("fit", "scalerl.jsonl")
     assert (said.code, said.err) == (130, "rlscaling: error: interrupted\n")
 
@@ -91,8 +110,8 @@ def test_help_names_only_what_these_commands_do(working_folder, capsys):
         code, out, _ = run_command(capsys, name, "--help")
         text = " ".join(out.split())
         assert code == 0
-        assert "exit codes: 0 answered 2 the command line" in text
-        assert "doctor: something must be decided" in text
+        assert "exit codes: 0 success 2 the command line is invalid" in text
+        assert "doctor: something needs a decision" in text
         assert "--require-identified" not in text
         assert "(default: 3600, or 5 times the usual time if that is longer)" in text
 

@@ -20,15 +20,15 @@ C = np.arange(0, 75) * 216.2
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of a reference and two variants, with the headers of the trainer."""
     folder = tmp_path_factory.mktemp("runs")
-    for recipe, row, seeds in (
-        ("scalerl", "scalerl", 2),
-        ("loo-savg", "batch-512", 2),
-        ("loo-fp32", "generations-8", 1),
+    for recipe, change, row, seeds in (
+        ("scalerl", "", "scalerl", 2),
+        ("loo-savg", "sample average", "batch-512", 2),
+        ("loo-fp32", "bf16 head", "generations-8", 1),
     ):
         for seed in range(seeds):
             rng = [len(recipe), seed]
             run = simulate(datasets.table1()[row], compute=C, rho=0.5, wander_sd=0.004, rng=np.random.default_rng(rng))
-            header = {**run.metadata, "recipe": recipe, "seed": seed}
+            header = {**run.metadata, "recipe": recipe, "seed": seed, "change": change}
             write_trace(Trace(run.compute, run.pass_rate, metadata=header), folder / f"{recipe}-s{seed}.jsonl")
     return folder
 
@@ -51,7 +51,7 @@ def test_compare_says_who_leads_first(demo, capsys):
 
 
 def test_compare_json_is_one_object_and_repeats(demo, capsys):
-    command = ["compare", "scalerl.jsonl", "batch-2048.jsonl", "--at", "50000", "100000", "--json", "--seed", "3"]
+    command = ["compare", "scalerl.jsonl", "batch-2048.jsonl", "--compute", "50000", "100000", "--json", "--seed", "3"]
     assert main(command) == 0
     first = capsys.readouterr()
     assert main(command) == 0
@@ -112,11 +112,11 @@ def test_mixed_units_and_devices(demo, capsys):
         write_trace(Trace(C, again.pass_rate, metadata={"device": device}), demo / f"{name}.jsonl")
     assert main(["compare", "a.jsonl", "b.jsonl"]) == 3
     assert "a ran on GB200, b on H100" in capsys.readouterr().err
-    factors = ["--device-factor", "GB200=1", "--device-factor", "H100=0.5", "--json"]
+    factors = ["--device-factors", "GB200=1", "--device-factors", "H100=0.5", "--json"]
     assert main(["compare", "a.jsonl", "b.jsonl", *factors]) == 0
     recipes = json.loads(capsys.readouterr().out)["recipes"]
     assert recipes[1]["C_mid"] == pytest.approx(0.5 * recipes[0]["C_mid"], rel=0.2)
-    assert main(["compare", "a.jsonl", "b.jsonl", "--device-factor", "H100"]) == 2
+    assert main(["compare", "a.jsonl", "b.jsonl", "--device-factors", "H100"]) == 2
     assert "'H100' is not NAME=X, e.g. H100=0.45" in capsys.readouterr().err
 
 

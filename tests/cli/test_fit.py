@@ -40,7 +40,7 @@ def test_text_is_that_of_the_library(run: Any) -> None:
     table = str(boot).splitlines()[:6]
     assert run("fit", "scalerl-8k.jsonl", "--seed", "3").out.splitlines()[:6] == table
     forecast = str(extrapolate(boot.fit, [16000, 1e5], bootstrap=boot)).splitlines()
-    said = run("extrapolate", "scalerl-8k.jsonl", "--seed", 3, "--to", 16000, 100000).out.splitlines()
+    said = run("extrapolate", "scalerl-8k.jsonl", "--seed", 3, "--compute", 16000, 100000).out.splitlines()
     assert said[: len(forecast)] == forecast, "extrapolate prints the forecast first"
 
 
@@ -50,7 +50,7 @@ def test_extrapolate_has_a_default_budget(run: Any) -> None:
 
 
 def test_no_bare_ceiling_when_it_is_not_identified(run: Any) -> None:
-    said = run("fit", "scalerl.jsonl", "--max-compute", 3000, "--extrapolate", 5000, 100000)
+    said = run("fit", "scalerl.jsonl", "--max-compute", 3000, "--compute", 5000, 100000)
     assert said.out.startswith("ceiling-not-identified [scalerl]: these data cannot tell A; run to about ")
     assert re.search(
         r"^  A +not identified +\[0\.\d+, 1\.00\] +\[0\.\d+, 1\.00\] +at least 0\.5\d$", said.out, re.MULTILINE
@@ -74,7 +74,7 @@ def test_reach_and_cutoffs(run: Any) -> None:
 
 
 def test_too_few_points_for_an_interval(run: Any) -> None:
-    argv = ("fit", "scalerl.jsonl", "--max-compute", 2400, "--extrapolate", 3000, "--reach", 0.45)
+    argv = ("fit", "scalerl.jsonl", "--max-compute", 2400, "--compute", 3000, "--reach", 0.45)
     said = run(*argv)
     assert said.code == 0
     assert "ceiling-not-identified [scalerl]: 5 points are too few for an interval" in said.out
@@ -93,7 +93,7 @@ def test_too_few_points_for_an_interval(run: Any) -> None:
 
 
 def test_json_of_one_run(run: Any) -> None:
-    said = run("fit", "scalerl.jsonl", "--extrapolate", 100000, "--json", "--seed", 7)
+    said = run("fit", "scalerl.jsonl", "--compute", 100000, "--json", "--seed", 7)
     record = said.json
     assert (said.code, said.err) == (0, "")
     assert set(record) == KEYS | HEAD
@@ -121,7 +121,7 @@ def test_json_of_one_run(run: Any) -> None:
 
 
 def test_json_keeps_the_best_estimate_when_the_ceiling_is_not_identified(run: Any) -> None:
-    record = run("fit", "scalerl.jsonl", "--max-compute", 3000, "--extrapolate", 1e5, "--json").json
+    record = run("fit", "scalerl.jsonl", "--max-compute", 3000, "--compute", 1e5, "--json").json
     assert record["verdict"] == "ceiling-not-identified"
     assert 0.5 < record["A"] < 1
     assert record["extrapolation"][0]["supported"] is False
@@ -145,8 +145,8 @@ def test_json_of_one_refused_run(run: Any) -> None:
 
 
 def test_numbers_depend_on_the_seed_alone(run: Any) -> None:
-    alone = run("fit", "scalerl.jsonl", "--extrapolate", 1e5, "--json", "--seed", 5).json
-    batch = run("fit", "batch-512.jsonl", "scalerl.jsonl", "--extrapolate", 1e5, "--json", "--seed", 5).json["runs"][1]
+    alone = run("fit", "scalerl.jsonl", "--compute", 1e5, "--json", "--seed", 5).json
+    batch = run("fit", "batch-512.jsonl", "scalerl.jsonl", "--compute", 1e5, "--json", "--seed", 5).json["runs"][1]
     assert {key: value for key, value in alone.items() if key not in HEAD} == batch
     assert run("fit", "scalerl.jsonl", "--json", "--seed", 6).json["ci"] != alone["ci"]
 
@@ -160,7 +160,7 @@ def test_numbers_do_not_depend_on_the_workers(here: Path) -> None:
 
 
 def test_saved_fit_gives_the_same_numbers(run: Any) -> None:
-    options = ("--extrapolate", 1e5, "--reach", 0.58, "--json")
+    options = ("--compute", 1e5, "--reach", 0.58, "--json")
     said = run("fit", "scalerl.jsonl", *options, "--save", "fit.json")
     assert said.err == "rlscaling: saved fit.json\n"
     assert run("fit", "fit.json", *options).json == said.json
@@ -205,15 +205,20 @@ def test_saving_several_fits_needs_a_folder(run: Any) -> None:
 def test_no_default_budget_outside_gpu_hours(run: Any) -> None:
     said = run("extrapolate", "scalerl.jsonl", "--compute-unit", "tokens", "--min-compute", 1500)
     assert said.code == 3
-    assert "compute is in tokens, for which there is no default budget; give one with --to, e.g. --to 2e+05" in said.err
-    assert run("extrapolate", "scalerl.jsonl", "--compute-unit", "tokens", "--min-compute", 0, "--to", 1e6).code == 0
+    assert (
+        "compute is in tokens, for which there is no default budget; give one with --compute, e.g. --compute 2e+05"
+        in said.err
+    )
+    assert (
+        run("extrapolate", "scalerl.jsonl", "--compute-unit", "tokens", "--min-compute", 0, "--compute", 1e6).code == 0
+    )
 
 
 def test_write_error_is_said_and_the_answer_too(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device", "fit.png")
 
-    monkeypatch.setattr("rlscaling.cli.commands.save_picture", full)
+    monkeypatch.setattr("rlscaling.cli.fit.save_figure", full)
     said = run("fit", "scalerl.jsonl", "--plot", "fit.png", "--json", "--resamples", 50)
     assert said.code == 3
     assert said.err == "rlscaling: error: fit.png: No space left on device\n"
@@ -276,7 +281,7 @@ def runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_the_table_of_fit_many(runs_here: Path, capsys: pytest.CaptureFixture[str]):
-    argv = ["fit", "*.jsonl", "--resamples", "20", "--extrapolate", "100000", "--seed", "3", "--out", "fits.parquet"]
+    argv = ["fit", "*.jsonl", "--resamples", "20", "--compute", "100000", "--seed", "3", "--out", "fits.parquet"]
     assert main([*argv, "--json"]) == 3  # one run is too short
     said = capsys.readouterr()
     assert json.loads(said.out) == {
@@ -369,9 +374,9 @@ def test_a_seed_that_is_too_large_for_the_table_is_refused_first(tmp_path: Path,
     assert list(tmp_path.glob("fits*")) == []
 
 
-def test_forecast_auto_on_the_command_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["extrapolate", str(log), "--to", "32000", "--resamples", "50", "--json"]
-    assert main([*arguments, "--forecast", "auto"]) == 0
+def test_averaged_forecast_on_the_command_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["extrapolate", str(log), "--compute", "32000", "--resamples", "50", "--json"]
+    assert main([*arguments, "--forecast", "averaged"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert any(note.startswith("average over curves") for note in found["notes"])
     (low, high), (wide_low, wide_high) = found["extrapolation"][0]["ci"], found["extrapolation"][0]["prediction"]

@@ -65,7 +65,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     name = {"--plot": "fit.png", "--save": "fit.json"}[option]
     Path(name).write_text("mine")
     with monkeypatch.context() as patch:
-        patch.setattr("rlscaling.cli.commands.answer", lambda *args: pytest.fail("it worked before it checked"))
+        patch.setattr("rlscaling.cli.fit.analyse", lambda *args, **options: pytest.fail("it worked before it checked"))
         said = run("fit", "scalerl.jsonl", option, name, "--json")
     assert (said.code, said.out) == (2, "")
     assert f"{option} {name} exists and is not written over; choose another name, or add --overwrite" in said.err
@@ -79,7 +79,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     [
         (["scaler.jsonl"], "did you mean 'scalerl.jsonl'?"),
         (["none/*.csv"], "no file matches 'none/*.csv'; check the pattern"),
-        (["void"], "is a folder without a trace or a log"),
+        (["folder"], "is a folder without a trace or a log"),
         (["empty.csv"], "empty.csv is empty"),
         (["text.csv"], "row 2, column 'pass_rate': 'high' is not a number"),
         (["percent.csv"], "--scale percent"),
@@ -90,7 +90,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     ],
 )
 def test_refused_data(run: Any, paths: list[str], message: str) -> None:
-    Path("void").mkdir()
+    Path("folder").mkdir()
     Path("empty.csv").write_text("")
     Path("text.csv").write_text("compute,pass_rate\n1,high\n")
     Path("percent.csv").write_text("compute,pass_rate\n" + "\n".join(f"{1000 * i},{30 + i}" for i in range(20)))
@@ -121,13 +121,13 @@ def test_every_command_takes_logs(working_folder, capsys):
             hours = i * 256 * 300 / 3600
             row[log_files.SCORE] = 0.25 + (0.36 / (1 + (1500 / hours) ** 2) if hours else 0.0)
     one, two = log_files.wandb_file(working_folder, rows), log_files.tensorboard(working_folder, rows)
-    for words in (("fit", one, "--min-compute", 0), ("extrapolate", one, two, "--min-compute", 0, "--to", 5000)):
+    for words in (("fit", one, "--min-compute", 0), ("extrapolate", one, two, "--min-compute", 0, "--compute", 5000)):
         code, out, err = run_command(capsys, *words, "--resamples", 50, "--json")
         assert code == 0, err
         assert '"verdict"' in out
         assert "Read as verl" in err
     code, out, _ = run_command(
-        capsys, "compare", one, two, "--at", 5000, "--min-compute", 0, "--resamples", 100, "--json"
+        capsys, "compare", one, two, "--compute", 5000, "--min-compute", 0, "--resamples", 100, "--json"
     )
     assert code == 0
     assert {recipe["recipe"] for recipe in json.loads(out)["recipes"]} == {"run-a", "tb"}

@@ -66,7 +66,7 @@ def test_terminal_has_colours_and_a_progress_bar(here: Path, monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    argv = ["fit", "scalerl.jsonl", "scalerl-8k.jsonl", "--cutoffs", "--extrapolate", "1e5", "--resamples", "100"]
+    argv = ["fit", "scalerl.jsonl", "scalerl-8k.jsonl", "--cutoffs", "--compute", "1e5", "--resamples", "100"]
     assert main(argv) == 0
     assert "\x1b[1;32midentified" in out.text
     assert "[0.6" in out.text, "intervals are not taken for markup"

@@ -34,7 +34,7 @@ def test_plan_splits_a_budget_over_the_runs(log: Path, capsys: pytest.CaptureFix
     assert split["at"] == 100_000
     assert sum(share["compute"] for share in split["shares"]) == pytest.approx(10_000)
     assert {share["recipe"] for share in split["shares"]} == {"run", "other"}
-    assert main(["plan", str(log), str(other), "--split", "10000", "--at", "20000"]) == 0
+    assert main(["plan", str(log), str(other), "--split", "10000", "--compute", "20000"]) == 0
     assert capsys.readouterr().out.startswith("extend ")
     assert main(["plan", str(log), "--split", "10000"]) == 3
     assert "1 of 1 runs could be planned" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def test_the_command_compares_as_compare_does(tmp_path: Path, capsys: pytest.Cap
     assert "both say recipe 'same', seed 1" in capsys.readouterr().err
     assert main(command) == 0
     assert "--device-factor" in json.loads(capsys.readouterr().out)["not_compared"]
-    assert main([*command, "--device-factor", "H100=1", "--device-factor", "A100=0.5"]) == 0
+    assert main([*command, "--device-factors", "H100=1", "--device-factor", "A100=0.5"]) == 0
     assert json.loads(capsys.readouterr().out)["best"] == "scalerl"
 
 

@@ -1,4 +1,4 @@
-"""TODO helper comparing.conftest"""
+"""Three recipes and their comparison."""
 
 from __future__ import annotations
 

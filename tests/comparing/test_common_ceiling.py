@@ -27,15 +27,15 @@ def test_own_R0_common_ceiling_of_noise_free_runs():
     found = compare(fits, rng=0, shared_R0=False).with_common_ceiling()
     assert pytest.approx(0.61, abs=1e-7) == found.A
     np.testing.assert_allclose(found.B, [1.92, 2.3], rtol=1e-6)
-    assert found.verdict("x", "y") == "undecided"
-    assert found.lines() == ["B is not compared: each run has its own R0"]
+    assert found.pair_verdict("x", "y") == "undecided"
+    assert found.footnotes() == ["B is not compared: each run has its own R0"]
 
 
 def test_recipes_whose_ceilings_are_equal_are_refitted_together(three):
     found = compare({name: three[name] for name in ("fast", "like")}, rng=0)
     assert found.leaders_by_A == ("fast", "like")
     assert found.common_ceiling is not None
-    assert found.common_ceiling.verdict("fast", "like") == "undecided"
+    assert found.common_ceiling.pair_verdict("fast", "like") == "undecided"
     assert "one common ceiling" in str(found)
     assert "no difference of B is shown" in str(found)
     steep = compare({"fast": three["fast"], "steep": fitted((0.610, 2.9, 2542.0, 0.35), 80)}, rng=0)

@@ -18,23 +18,23 @@ FIELDS = ("A", "B", "C_mid", "R0")
 
 def test_noise_free_recipes_come_back_at_one_R0():
     truths = {"x": SCALERL, "y": (0.645, 1.70, 10909.0, 0.35), "z": (0.585, 2.44, 2542.0, 0.35)}
-    found = compare({name: fitted(p) for name, p in truths.items()}, rng=0, at=50_000)
+    found = compare({name: fitted(p) for name, p in truths.items()}, rng=0, compute=50_000)
     for name, truth in truths.items():
         np.testing.assert_allclose([found.recipe(name).summary[k] for k in FIELDS], truth, rtol=1e-6)
         assert found.recipe(name).share_compute(0.9)[0] == pytest.approx(truth[2] * 9 ** (1 / truth[1]), rel=1e-6)
     assert pytest.approx(0.35, abs=1e-7) == found.R0
     assert found.leader == "y"
-    assert found.verdict("y", "z") == "higher"
+    assert found.pair_verdict("y", "z") == "higher"
 
 
 def test_what_the_three_recipes_say(comparison):
     assert comparison.leader == "slow"
     assert comparison.best["slow"] > 0.95
-    assert comparison.verdict("slow", "fast") == "higher"
-    assert comparison.verdict("fast", "slow") == "lower"
-    assert comparison.verdict("fast", "like") == "equal"
+    assert comparison.pair_verdict("slow", "fast") == "higher"
+    assert comparison.pair_verdict("fast", "slow") == "lower"
+    assert comparison.pair_verdict("fast", "like") == "equal"
     assert comparison.probability_better("slow", "fast") + comparison.probability_better("fast", "slow") == 1.0
-    assert comparison.probability_better("slow", "fast", at=8000) < 0.05
+    assert comparison.probability_better("slow", "fast", compute=8000) < 0.05
     assert comparison.probability_better("slow", "fast", new_run=True) < comparison.probability_better("slow", "fast")
     crossing = comparison.crossover("fast", "slow")
     truth = compare({"fast": fitted(SCALERL), "slow": fitted((0.645, 1.70, 10909.0, 0.35))}, rng=0)
@@ -53,8 +53,8 @@ def test_runs_that_are_no_sigmoid_are_shown_and_never_decided(three):
     assert [str(fit.verdict) for fit in fits.values()] == ["flat", "falling", "misfit"]
     found = compare({**three, **fits}, rng=0)  # without a warning: where they begin says nothing of the base model
     for name in odd:
-        assert found.verdict(name, "slow") == "undecided"
-        assert found.verdict(name, "slow", on="R") == "undecided"
+        assert found.pair_verdict(name, "slow") == "undecided"
+        assert found.pair_verdict(name, "slow", on="R") == "undecided"
         assert math.isnan(found.best[name])
     assert sum(p for p in found.best.values() if p == p) == pytest.approx(1.0)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["probability_best"]["flat"] is None
@@ -102,7 +102,7 @@ def test_runs_off_the_law_decide_nothing(three):
     alone = compare(fits, rng=0, n_resamples=200)
     assert not alone.decided
     assert str(alone).startswith("undecided: every run is flat, falling or no sigmoid")
-    assert alone.to_dict()["verdict"] == "undecided"
+    assert alone.to_dict()["decided"] is False
     with_them, without = compare(three | fits, rng=0, n_resamples=200), compare(three, rng=0, n_resamples=200)
     assert with_them.R0 == pytest.approx(without.R0, abs=1e-12)
     assert with_them.recipe("slow").summary == pytest.approx(without.recipe("slow").summary, rel=1e-9)
@@ -119,7 +119,7 @@ def test_unit_of_compute_does_not_matter(three, comparison):
     def scaled(fit, factor):
         return fit_sigmoid(fit.data.compute * factor, fit.data.pass_rate, min_compute=1500 * factor)
 
-    found = compare({name: scaled(fit, 1024.0) for name, fit in three.items()}, rng=0, at=1024e5)
+    found = compare({name: scaled(fit, 1024.0) for name, fit in three.items()}, rng=0, compute=1024e5)
     assert found.best == pytest.approx(comparison.best, abs=0.003)
     assert found.recipe("slow").summary["C_mid"] == pytest.approx(1024 * comparison.recipe("slow").summary["C_mid"])
 
@@ -130,7 +130,7 @@ def test_unbounded_scores_are_compared():
         return fit_sigmoid(C, y, A_max=math.inf)
 
     found = compare({"x": score(3.0, 1), "y": score(2.0, 2)}, rng=0)
-    assert found.verdict("x", "y") == "higher"
+    assert found.pair_verdict("x", "y") == "higher"
     assert found.margin == pytest.approx(0.02 * np.ptp(score(3.0, 1).data.pass_rate[C >= 1500]))
 
 
@@ -153,7 +153,7 @@ def test_options_out_of_range(three):
         ({"margin": 0}, "margin=0 is not a positive number"),
         ({"n_resamples": 10}, "n_resamples=10 must be a whole number of 100 or more"),
         ({"confidence_level": 95}, "confidence_level=95 is not between 0 and 1"),
-        ({"at": -1}, r"compute\[0\] is -1: a budget is a positive"),
+        ({"compute": -1}, r"compute\[0\] is -1: a budget is a positive"),
         ({"rng": -1}, "rng=-1 is not a seed"),
         ({"seed_sd": -0.1}, "seed_sd=-0.1 must be a finite number of 0 or more"),
     ):

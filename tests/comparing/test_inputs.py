@@ -49,7 +49,7 @@ def test_mixed_units_and_scores(three):
     with pytest.raises(FitError, match="pass rates and scores cannot be compared"):
         compare({"a": three["fast"], "b": free})
     other = fit_sigmoid(C * 1e6, noisy(SCALERL, 53), compute_unit="tokens", min_compute=1.5e9)
-    with pytest.raises(FitError, match=r"no default budget; give at= \(--at\)"):
+    with pytest.raises(FitError, match=r"no default budget; give compute= \(--compute\)"):
         compare({"a": tokens, "b": other})
 
 
@@ -76,7 +76,7 @@ def test_hours_of_other_devices_need_a_factor(three):
         compare(runs, device_factors={"GB200": 1.0})
     with pytest.raises(FitError, match="is -1: a factor is a positive, finite number"):
         compare(runs, device_factors={"GB200": 1.0, "H100": -1})
-    with pytest.raises(FitError, match="c does not tell its device"):
+    with pytest.raises(FitError, match="c does not name its device"):
         compare({**runs, "c": three["like"]}, device_factors={"GB200": 1.0, "H100": 0.5})
 
 
@@ -90,7 +90,7 @@ def test_numbers_of_devices_are_a_warning_and_in_wall_hours_an_error(three):
         for k, name in enumerate("ab")
     }
     with pytest.raises(FitError, match="their wall hours are not the same compute; multiply"):
-        compare(wall, at=1e5)
+        compare(wall, compute=1e5)
 
 
 def test_another_base_model_is_noticed():

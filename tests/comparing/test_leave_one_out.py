@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers.recipe_fits import SCALERL, C, fitted, noisy
 from rlscaling import FitError, fit_sigmoid, leave_one_out, plot_loo
-from rlscaling.comparing.leave_one_out import CHANGES, change_of
 
 
 @pytest.mark.parametrize("how", [{"R0": 0.35}, {}, {"R0": "free"}], ids=["fixed", "anchored", "free"])
@@ -23,7 +23,7 @@ def test_noise_free_curves_give_back_B_and_slopes_equal_B(how, shared_R0):
     for name, B in truth.items():
         assert loo.refit.B[loo.refit.names.index(name)] == pytest.approx(B, abs=1e-6)
         assert loo.slopes[name] == pytest.approx(B, abs=1e-6)
-        assert loo.table.loc[name, "B"] == pytest.approx(B, abs=1e-6)
+        assert loo.to_frame().loc[name, "B"] == pytest.approx(B, abs=1e-6)
         compute, F, _ = loo.linearized(name)
         np.testing.assert_allclose(np.log(F), B * np.log(compute), rtol=1e-4)
 
@@ -53,13 +53,12 @@ def test_a_lower_ceiling_is_compared_on_A_the_rest_on_B(loo):
 
 def test_noisy_slopes_follow_B(loo):
     for name in loo.refit.names:
-        assert loo.slopes[name] == pytest.approx(loo.table.loc[name, "B"], rel=0.08)
+        assert loo.slopes[name] == pytest.approx(loo.to_frame().loc[name, "B"], rel=0.08)
 
 
 def test_table_text_and_json(loo):
-    assert loo.table.index[0] == "scalerl"
-    assert loo.table.loc["loo-fp32", "change"] == "bf16 head"
-    assert not loo.table.loc["loo-fp32", "common_ceiling"]
+    assert loo.to_frame().index[0] == "scalerl"
+    assert not loo.to_frame().loc["loo-fp32", "common_ceiling"]
     text = str(loo)
     assert text.startswith("against scalerl")
     assert "(own A)" in text
@@ -103,16 +102,25 @@ def test_runs_without_a_rise_have_no_line():
 def test_seeds_of_a_variant_are_taken_together():
     fits = {"scalerl": [fitted(SCALERL, k) for k in (1, 2)], "loo-savg": [fitted(SCALERL, k) for k in (3, 4)]}
     loo = leave_one_out(fits, rng=0)
-    assert loo.table.loc["scalerl", "seeds"] == 2
+    assert loo.to_frame().loc["scalerl", "seeds"] == 2
     assert len(loo.linearized("scalerl")[0]) > 100
     assert "B_scalerl_0" in loo.refit.report
 
 
-def test_names_of_the_trainer_are_understood():
-    trainer = pytest.importorskip("rlscaling.trainer.settings.recipes", reason="the trainer needs torch")
-    assert set(CHANGES) == {name for name in trainer.RECIPES if name.startswith("loo-")}
-    assert change_of("runs/loo-savg-s3/trace") == "sample average"
-    assert change_of("loo-unheard-of") == ""
+def test_the_change_is_what_the_header_of_a_run_says():
+    def headed(fit, **metadata):
+        return replace(fit, metadata=dict(fit.metadata) | metadata)
+
+    fits = {
+        "scalerl": headed(fitted(SCALERL, 1), change="nothing"),
+        "a": headed(fitted(SCALERL, 2), recipe="loo-fp32", change="bf16 head"),
+        "b": headed(fitted(SCALERL, 3), recipe="loo-lp"),
+        "c": headed(fitted(SCALERL, 4), recipe="c"),
+        "d": fitted(SCALERL, 5),
+    }
+    loo = leave_one_out(fits, rng=0, n_resamples=100)
+    changes = loo.to_frame()["change"].to_dict()
+    assert changes == {"scalerl": "", "a": "bf16 head", "b": "loo-lp", "c": "", "d": ""}
 
 
 def test_unknown_reference():

@@ -16,7 +16,7 @@ def test_an_unknown_ceiling_is_never_called_higher_or_lower(three):
     assert early.verdict == "ceiling-not-identified"
     found = compare(three | {"early": early}, rng=0)
     for name in three:
-        assert found.verdict("early", name) == "undecided"
+        assert found.pair_verdict("early", name) == "undecided"
     assert "early" not in found.leaders_by_A
     assert "not identified" in str(found)
     assert not found.supported("early", 100_000)
@@ -24,7 +24,7 @@ def test_an_unknown_ceiling_is_never_called_higher_or_lower(three):
 
 def test_a_given_ceiling_is_no_evidence(three):
     found = compare({"given": fitted(SCALERL, 6, A=0.9), "slow": three["slow"]}, rng=0)
-    assert found.verdict("given", "slow") == "undecided"
+    assert found.pair_verdict("given", "slow") == "undecided"
 
 
 def test_family_of_pairs_is_controlled():

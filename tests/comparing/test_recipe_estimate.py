@@ -24,7 +24,7 @@ def test_several_seeds_are_judged_by_their_spread():
     x = found.recipe("x")
     assert half_width_68(x.ceilings(Scope.RECIPE)) > 1.3 * half_width_68(x.draws[:, :, 0].mean(axis=0))
     assert "A differs between seeds" in str(found)
-    assert found.table.loc["x", "seeds"] == 3
+    assert found.to_frame().loc["x", "seeds"] == 3
     A, B = (found.recipe(name) for name in "xy")
     runs_alone = np.mean(A.draws[:, :, 0].mean(axis=0) > B.draws[:, :, 0].mean(axis=0))
     assert abs(found.A_pairs.p_greater[0] - 0.5) < abs(runs_alone - 0.5)  # the seeds say less than their runs seem to
@@ -35,14 +35,14 @@ def test_equal_recipes_with_three_seeds_are_seldom_called_different():
     called = 0
     for k in range(60):
         found = compare({"x": seeds(0.61, 3, [11, k], 0.015), "y": seeds(0.61, 3, [12, k], 0.015)}, rng=k, margin=0.001)
-        called += found.verdict("x", "y") in ("higher", "lower")
+        called += found.pair_verdict("x", "y") in ("higher", "lower")
     assert called <= stats.binom.ppf(0.999, 60, 0.05)
 
 
 def test_one_seed_takes_the_papers_spread(comparison):
     assert comparison.spread is None
     assert np.all(comparison.recipes[0].spread == 0.015)
-    assert "sd 0.015 of A; no recipe has two seeds that tell it" in str(comparison)
+    assert "sd 0.015 of A, assumed; no recipe has two runs" in str(comparison)
 
 
 def test_another_spread_may_be_given(three, comparison):
@@ -57,4 +57,4 @@ def test_seeds_of_which_one_is_a_misfit_know_no_ceiling():
     assert bad.verdict == "misfit"
     found = compare({"x": [*good, bad], "y": seeds(0.5, 1, 32)}, rng=0)
     assert found.recipe("x").verdict == "misfit"
-    assert found.verdict("x", "y") == "undecided"
+    assert found.pair_verdict("x", "y") == "undecided"

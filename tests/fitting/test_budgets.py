@@ -15,8 +15,8 @@ from rlscaling import FitError, RLScalingError, extrapolate, fit_sigmoid, fit_tr
 def test_the_default_budget_is_100_000_gpu_hours():
     forecast = extrapolate(FIT, rng=0)
     assert forecast.compute.tolist() == [100_000.0]
-    assert forecast.confidence_interval.shape == (1, 2)
-    low, high = forecast.confidence_interval[0]
+    assert forecast.confidence_interval.low.shape == (1,)
+    low, high = forecast.confidence_interval.at(0)
     assert low < P.predict(100_000) < high
     assert forecast.beyond[0] == pytest.approx(100_000 / FIT.compute_range[1])
 
@@ -73,7 +73,7 @@ def test_without_a_ceiling_numbers_end_at_twice_the_data():
     assert ["not identified" in row for row in rows] == [False, False, True, True]
     assert "beyond twice the data only the interval is given" in str(forecast)
     assert np.all(np.isfinite(forecast.confidence_interval))
-    low, high = forecast.confidence_interval[-1]
+    low, high = forecast.confidence_interval.at(-1)
     assert high - low > 0.1
     assert low < P.predict(1e5) < high
 

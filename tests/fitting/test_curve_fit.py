@@ -93,3 +93,35 @@ def test_printing():
 def test_R0_of_a_form_without_one_is_refused():
     with pytest.raises(FitError, match=r"R0=0\.3: the power-law form has no R0 to fix"):
         fit_curve(HOURS[1:], power_law(HOURS[1:], 0.6, 1.0, 500.0), form="power-law", R0=0.3)
+
+
+@pytest.mark.parametrize("form", ["sigmoid", "power-law", "exponential", "log-linear", "gompertz", "richards"])
+def test_every_form_has_the_same_face(form):
+    """AICc is that of the textbook for independent noise, and all results of `fit_curve` satisfy one protocol."""
+    y = power_law(C, 0.7, 0.6, 20.0) + NOISE
+    fit = fit_curve(C, y, form=form, **({"R0": "free"} if form == "sigmoid" else {}))
+    n, k = fit.n_points, fit.n_parameters + 1
+    minus_two = n * (math.log(2 * math.pi * fit.ssr / n) + 1)
+    assert fit.form == form
+    assert fit.aicc == pytest.approx(minus_two + 2 * k + 2 * k * (k + 1) / (n - k - 1), rel=1e-12)
+    assert dict(fit.params) == {name: fit.params[name] for name in fit.params.keys()}  # noqa: SIM118
+    assert fit.n_parameters == len(dict(fit.params))
+    assert fit.predict(C).shape == C.shape
+    assert fit.headline in str(fit)
+
+
+def test_a_fixed_R0_is_no_parameter():
+    y = power_law(C, 0.7, 0.6, 20.0) + NOISE
+    assert fit_curve(C, y, form="gompertz", R0=0.3).n_parameters == 3
+    assert fit_curve(C, y, form="sigmoid", R0=0.3).n_parameters == 3
+    assert fit_sigmoid(C, y, A=0.7, B=1.0, R0=0.3).n_parameters == 1
+
+
+def test_aicc_needs_points():
+    few = slice(len(C) - 6, None)
+    assert fit_curve(C[few], power_law(C[few], 0.7, 0.6, 20.0), form="richards").aicc == math.inf
+
+
+def test_the_slow_shape_is_for_the_averaged_forecast_alone():
+    with pytest.raises(FitError, match="form='slow' is unknown; choose one of sigmoid, power-law"):
+        fit_curve(C, power_law(C, 0.7, 0.6, 20.0), form="slow")

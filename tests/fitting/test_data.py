@@ -11,7 +11,7 @@ import pytest
 from helpers.fit_series import Y_QUIET, C, Y
 from rlscaling import TraceError, fit_sigmoid, fit_trace
 from rlscaling.fitting.data import build
-from rlscaling.fitting.sigmoid_fit import FailedFit, model_of
+from rlscaling.fitting.sigmoid_fit import FailedFit
 from rlscaling.traces.trace import Trace
 
 
@@ -85,14 +85,14 @@ def test_the_input_is_neither_changed_nor_shared():
 def test_steps_measure_the_gaps_between_evaluations():
     steps = np.concatenate([np.arange(0, 20) * 100.0, 1900.0 + np.arange(1, 22) * 200.0])
     fit = fit_trace(Trace(C, Y, columns={"step": steps}))
-    ratio = model_of(fit).ratio
+    ratio = fit.fitted_model().ratio
     assert set(np.round(ratio, 9)) == {0.5, 1.0} or set(np.round(ratio, 9)) == {1.0, 2.0}
-    assert set(model_of(fit_sigmoid(C, Y)).ratio) == {1.0}
+    assert set(fit_sigmoid(C, Y).fitted_model().ratio) == {1.0}
 
 
 def test_the_model_behind_a_fit_is_the_same_model():
     fit = fit_sigmoid(C, Y)
-    model = model_of(fit)
+    model = fit.fitted_model()
     assert model.params == fit.params.as_tuple()
     np.testing.assert_array_equal(model.residual, fit.residual)
     problem, series, anchor = build(fit.data, fit.options)
@@ -143,7 +143,7 @@ def spoiled(values, i, value):
 def test_data_that_cannot_be_used_are_refused_in_words(compute, pass_rate, message):
     with pytest.raises(TraceError, match=message):
         fit_sigmoid(compute, pass_rate)
-    failed = fit_sigmoid(compute, pass_rate, on_failure="return")
+    failed = fit_sigmoid(compute, pass_rate, on_error="return")
     assert isinstance(failed, FailedFit)
     assert not failed
     assert str(failed).startswith("no fit: ")

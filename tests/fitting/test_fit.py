@@ -237,7 +237,7 @@ def test_fit_trace_of_rewards_is_unbounded():
 
 
 def test_fit_trace_returns_failures_with_their_name():
-    failed = fit_trace(Trace([0, 1, 2], [0.1, 0.2, 0.3], name="short"), on_failure="return")
+    failed = fit_trace(Trace([0, 1, 2], [0.1, 0.2, 0.3], name="short"), on_error="return")
     assert not failed
     assert str(failed).startswith("short: no fit: ")
     assert failed.to_dict()["run"] == "short"
@@ -261,8 +261,8 @@ def test_the_same_call_gives_the_same_result():
     assert fit_sigmoid(C, Y).to_dict() == fit_sigmoid(C, Y).to_dict()
 
 
-def test_on_failure_return_gives_a_fit_where_there_is_one():
-    assert isinstance(fit_sigmoid(C, Y_QUIET, on_failure="return"), SigmoidFit)
-    bad_option = fit_sigmoid(C, Y_QUIET, A=3.0, on_failure="return")
+def test_on_error_return_gives_a_fit_where_there_is_one():
+    assert isinstance(fit_sigmoid(C, Y_QUIET, on_error="return"), SigmoidFit)
+    bad_option = fit_sigmoid(C, Y_QUIET, A=3.0, on_error="return")
     assert not bad_option
     assert "A=3 is outside" in bad_option.error

@@ -49,7 +49,7 @@ from rlscaling.fitting.options import resolve_options
         ({"A_max": -math.inf}, "A_max=-inf is not a finite number"),
         ({"method": "curve_fit"}, "method='curve_fit' is unknown; choose one of varpro, paper-grid"),
         ({"grid": {"A": [0.6], "C_mid": [1000]}}, 'grid= is used with method="paper-grid" only'),
-        ({"on_failure": "ignore"}, "on_failure='ignore' is unknown"),
+        ({"on_error": "ignore"}, "on_error='ignore' is unknown"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, message):

@@ -155,7 +155,7 @@ def test_the_printed_fit():
     lines = str(fit).splitlines()
     assert lines[0] == f"identified [run7]: {fit.reason}"
     assert [line.split()[0] for line in lines[2:6]] == ["A", "B", "C_mid", "R0"]
-    assert plus_minus(fit.A, fit.robust_error["A"]) in lines[2]
+    assert plus_minus(fit.A, fit.half_width_68["A"]) in lines[2]
     assert interval(*fit.confidence_interval["A"]) in lines[2]
     assert "GPU-hours" in lines[4]
     assert lines[5].endswith("anchored")
@@ -248,3 +248,23 @@ def test_bug_the_table_shows_the_digits_of_a_small_ceiling(rng):
     assert "[0.005, 0.005]" not in row
     low, high = row[row.index("[") + 1 : row.index("]")].split(", ")
     assert float(low) < P.A / 122 < float(high)
+
+
+def test_a_fit_saved_under_the_old_name_of_its_errors_comes_back():
+    fit = FITS[next(iter(FITS))]()
+    saved = fit.to_dict()
+    saved["robust_error"] = saved.pop("half_width_68")
+    assert SigmoidFit.from_dict(saved).to_dict() == fit.to_dict()
+
+
+def test_the_model_of_a_loaded_fit_is_built_once_and_the_same():
+    fit = fit_sigmoid(C, Y)
+    back = SigmoidFit.from_dict(fit.to_dict())
+    assert back.fitted_model() is back.fitted_model()
+    assert back.fitted_model().bootstrap_params == fit.fitted_model().bootstrap_params
+
+
+def test_parameters_are_a_mapping_too():
+    assert {**P} == dict(P) == {"A": P.A, "B": P.B, "C_mid": P.C_mid, "R0": P.R0}
+    with pytest.raises(KeyError):
+        P["keys"]

@@ -13,7 +13,8 @@ from helpers.verdict_runs import chain, check_printed, run
 from rlscaling import bootstrap, fit_sigmoid, fit_trace
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.datasets import simulate, table1
-from rlscaling.fitting.verdict import Verdict, grade
+from rlscaling.errors import FitError
+from rlscaling.fitting.verdict import THRESHOLDS, Verdict, check_enough_points, grade
 
 
 def test_identified():
@@ -190,3 +191,16 @@ def test_near_a_limit_the_verdict_is_that_of_more_replicates():
                 agree += grade(*boot.confidence_interval["A"], 1.0) is fit.verdict
     assert near >= 10
     assert agree >= 2 / 3 * near  # 0.75; at the limit itself the seed of those 1,000 decides
+
+
+def test_thresholds_grade_and_word_every_verdict():
+    for verdict, half_width in THRESHOLDS.items():
+        assert grade(0.6 - half_width, 0.6 + half_width - 1e-9, 1.0) is verdict
+        assert verdict.half_width == half_width
+    assert {verdict for verdict in Verdict if verdict.half_width is None} == set(Verdict) - set(THRESHOLDS)
+
+
+def test_too_few_points():
+    check_enough_points(7, "for a plan")
+    with pytest.raises(FitError, match=r"^a: 6 fitted points are too few for a plan \(7 needed\); wait$"):
+        check_enough_points(6, "for a plan", where="a: ", remedy="wait")

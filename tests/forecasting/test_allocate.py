@@ -34,7 +34,7 @@ def test_allocate_gives_nothing_to_runs_off_the_law() -> None:
 
 def test_allocate_drops_the_hopeless_and_refuses_bad_input() -> None:
     fits = {"good": fit_trace(RUN), "bad": fit_trace(Trace(RUN.compute, 0.5 * RUN.pass_rate))}
-    found = allocate(fits, 10_000, at=32_000, rng=0)
+    found = allocate(fits, 10_000, compute=32_000, rng=0)
     assert found.headline == "extend good by 10,000 GPU-hours; drop bad"
     assert found.to_dict()["shares"][1]["compute"] == 0.0
     assert str(found).startswith("extend good")

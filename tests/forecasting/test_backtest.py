@@ -15,18 +15,18 @@ def test_backtest_of_a_noise_free_sigmoid_is_exact() -> None:
     assert found.score("sigmoid", 2.0).median_error < 1e-6
     late = trace.compute > 0.8 * 16_000
     last = float(np.mean(trace.pass_rate[trace.compute <= 8000][-2:]))  # the last twentieth of 41
-    assert found.score("last_value", 2.0).median_error == pytest.approx(abs(last - trace.pass_rate[late].mean()))
-    assert found.score("sigmoid", 2.0).wins == 1
+    assert found.score("last-value", 2.0).median_error == pytest.approx(abs(last - trace.pass_rate[late].mean()))
+    assert found.score("sigmoid", 2.0).n_better == 1
 
 
 def test_backtest_counts_what_its_table_says() -> None:
-    found = backtest(RUN, models=("sigmoid", "last_value"), rng=0)
+    found = backtest(RUN, methods=("sigmoid", "last-value"), rng=0)
     frame = found.to_frame()
-    chosen = frame[(frame.model == "sigmoid") & (frame.beyond <= 2.0 * (1 + 1e-9))]
-    held = int(((chosen.low <= chosen.actual) & (chosen.actual <= chosen.high)).sum())
+    chosen = frame[(frame.method == "sigmoid") & (frame.beyond <= 2.0 * (1 + 1e-9))]
+    covered = int(((chosen.low <= chosen.actual) & (chosen.actual <= chosen.high)).sum())
     score = found.score("sigmoid", 2.0)
-    assert (score.held, score.of) == (held, len(chosen))
-    assert found.to_dict()["scores"][0]["held"] == held
+    assert (score.n_covered, score.n_intervals) == (covered, len(chosen))
+    assert found.to_dict()["scores"][0]["held"] == covered
     assert str(found).startswith("on this run a forecast to 2x (sigmoid) has been off by")
     assert "nearest at 2x" in found.advice
     assert found.headline in found._repr_html_()
@@ -38,10 +38,10 @@ def test_backtest_refuses_bad_input() -> None:
     with pytest.raises(FitError, match="cutoff 300: .* too few"):
         backtest(RUN, cutoffs=[300])
     with pytest.raises(FitError, match="choose from"):
-        backtest(RUN, models=("crystal_ball",))
+        backtest(RUN, methods=("crystal_ball",))
     with pytest.raises(FitError, match="takes a Trace"):
         backtest(fit_trace(RUN))  # type: ignore[arg-type]
     with pytest.raises(FitError, match="first half of the run cannot be fitted"):
         backtest(RUN.up_to(3500.0))
     with pytest.raises(FitError, match="not backtested"):
-        plot_backtest(backtest(RUN, cutoffs=[8000], rng=0), model="auto")
+        plot_backtest(backtest(RUN, cutoffs=[8000], rng=0), model="averaged")

@@ -66,6 +66,6 @@ def test_options_reach_every_row():
 
 
 def test_bad_cutoffs_are_refused():
-    with pytest.raises(RLScalingError, match="cutoffs is 'early': not a series of numbers"):
+    with pytest.raises(RLScalingError, match="min_compute is 'early': not a series of numbers"):
         cutoff_sensitivity(TRACE, "early")
     assert "leave no range" in cutoff_sensitivity(TRACE, [-1.0]).rows[0]["error"]

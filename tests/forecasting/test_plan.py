@@ -57,7 +57,7 @@ def test_plan_of_rewards_takes_shares_of_their_range() -> None:
 
 def test_plan_is_the_same_for_the_same_seed() -> None:
     fit = fit_trace(RUN, max_compute=6000)
-    assert plan(fit, at=20_000, rng=1).to_dict() == plan(fit, at=20_000, rng=1).to_dict()
+    assert plan(fit, compute=20_000, rng=1).to_dict() == plan(fit, compute=20_000, rng=1).to_dict()
 
 
 def test_plan_refuses_or_says_so() -> None:

@@ -16,7 +16,7 @@ from rlscaling.forecasting.results import Reach
 def test_the_level_changes_without_resampling():
     forecast = extrapolate(FIT, [1e5], bootstrap=BOOT)
     half = forecast.at_level(0.5)
-    np.testing.assert_allclose(half.confidence_interval[0], np.quantile(forecast.distribution[:, 0], [0.25, 0.75]))
+    np.testing.assert_allclose(half.confidence_interval.at(0), np.quantile(forecast.distribution[:, 0], [0.25, 0.75]))
     with pytest.raises(FitError, match="for 95 % give 0.95"):
         forecast.at_level(95)
     assert extrapolate(FIT, bootstrap=BOOT.at_level(0.8)).confidence_level == 0.8

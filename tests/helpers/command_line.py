@@ -15,8 +15,9 @@ from rlscaling.cli import main
 
 KEYS = {
     "run", "verdict", "reason", "R0", "R0_source", "A", "B", "C_mid", "ci", "ci_new_run", "standard_error",
-    "confidence_level", "n_points", "compute_range", "compute_unit", "min_compute", "max_compute", "ssr", "at_bound",
-    "compute_needed", "at_twice", "extrapolation", "reach", "notes", "scheme", "n_resamples", "seed_sd",
+    "half_width_68", "confidence_level", "n_points", "compute_range", "compute_unit", "min_compute", "max_compute",
+    "ssr", "at_bound", "compute_needed", "at_twice", "extrapolation", "reach", "notes", "scheme", "n_resamples",
+    "seed_sd",
 }  # fmt: skip
 HEAD = {"schema_version", "version", "seed"}
 ANSI = "\x1b["

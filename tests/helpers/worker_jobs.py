@@ -114,14 +114,14 @@ def _make_deadly() -> None:
     """On a worker: the last run kills it."""
     from rlscaling.batch import fit_table
 
-    answer = fit_table.answer
+    analyse_run = fit_table.analyse_run
 
-    def answer_or_die(run, *rest):
+    def analyse_or_die(run, *rest):
         if run.name == f"run{N_RUNS - 1:02d}":
             os._exit(9)
-        return answer(run, *rest)
+        return analyse_run(run, *rest)
 
-    fit_table.answer = answer_or_die
+    fit_table.analyse_run = analyse_or_die
 
 
 def ray(out: Path) -> dict:

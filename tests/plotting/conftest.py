@@ -1,4 +1,4 @@
-"""TODO helper plotting.conftest"""
+"""Demo runs, and fits of a whole run and of its beginning."""
 
 from __future__ import annotations
 

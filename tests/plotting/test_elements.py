@@ -37,7 +37,7 @@ def horizontals(ax: Axes) -> list[float]:
 
 
 def test_fit_shows_used_left_out_anchor_and_ceiling(whole: SigmoidFit) -> None:
-    ax = plot_fit(whole, bootstrap(whole, n_resamples=100, rng=0))
+    ax = plot_fit(whole, bootstrap=bootstrap(whole, n_resamples=100, rng=0))
     assert ax.get_title("left").startswith("identified: A is known to within ±0.02")
     used, left_out = line(ax, "fitted"), line(ax, "left out")
     assert len(used.get_xdata()) == whole.n_points == 68
@@ -61,18 +61,18 @@ def test_curve_is_solid_in_the_fitted_range_and_dashed_outside(whole: SigmoidFit
 
 def test_band_is_the_interval_of_the_draws(whole: SigmoidFit) -> None:
     boot = bootstrap(whole, n_resamples=100, rng=0)
-    ax = plot_fit(whole, boot)
+    ax = plot_fit(whole, bootstrap=boot)
     (band,) = [patch for patch in ax.collections if "interval of the curve" in str(patch.get_label())]
     corners = band.get_paths()[0].vertices
     last = corners[:, 0].max()
     ends = corners[np.isclose(corners[:, 0], last), 1]
-    expected = extrapolate(whole, last, bootstrap=boot).confidence_interval[0]
+    expected = extrapolate(whole, last, bootstrap=boot).confidence_interval.at(0)
     np.testing.assert_allclose([ends.min(), ends.max()], expected)
 
 
 @pytest.mark.parametrize("with_bootstrap", [False, True])
 def test_unidentified_ceiling_is_hatched_and_has_no_line(early: SigmoidFit, with_bootstrap: bool) -> None:
-    ax = plot_fit(early, bootstrap(early, n_resamples=200, rng=0) if with_bootstrap else None)
+    ax = plot_fit(early, bootstrap=bootstrap(early, n_resamples=200, rng=0) if with_bootstrap else None)
     assert ax.get_title("left").startswith("ceiling-not-identified: ")
     assert horizontals(ax) == []
     (strip,) = [patch for patch in ax.collections if patch.get_hatch()]
@@ -85,7 +85,7 @@ def test_falling_and_flat_have_no_ceiling_and_no_extrapolation(rng: np.random.Ge
     C = np.arange(0.0, 16000, 400)
     for slope, verdict in ((-0.1, "falling"), (0.0, "flat")):
         fit = fit_sigmoid(C, 0.5 + slope * C / C[-1] + 0.005 * rng.standard_normal(len(C)))
-        ax = plot_fit(fit, bootstrap(fit, n_resamples=50, rng=0))
+        ax = plot_fit(fit, bootstrap=bootstrap(fit, n_resamples=50, rng=0))
         assert ax.get_title("left").startswith(verdict)
         assert horizontals(ax) == []
         curves = [item for item in ax.lines if item.get_linestyle() in ("-", "--") and len(item.get_xdata()) > 2]
@@ -140,7 +140,7 @@ def test_many_budgets_share_one_legend_entry(whole: SigmoidFit) -> None:
 def test_runs_are_labelled_at_their_ends_without_overlap(demo: dict[str, Trace]) -> None:
     fits = {name: fit_trace(demo[name]) for name in ("scalerl", "batch-512", "batch-2048")}
     boots = {name: bootstrap(fit, n_resamples=50, rng=0) for name, fit in fits.items()}
-    ax = plot_runs(boots, at=100_000)
+    ax = plot_runs(boots, compute=100_000)
     drawn(ax)
     texts = {text.get_text().partition(":")[0]: text for text in ax.texts}
     assert set(texts) == set(fits)

@@ -24,7 +24,7 @@ def new_axes() -> Axes:
 
 
 def test_runs_take_fits_and_forecasts_too(whole: SigmoidFit, early: SigmoidFit) -> None:
-    ax = plot_runs({"fit": whole, "forecast": extrapolate(early, 5000, rng=0)}, at=50_000)
+    ax = plot_runs({"fit": whole, "forecast": extrapolate(early, 5000, rng=0)}, compute=50_000)
     assert "fit: identified\n0.60" in ax.texts[0].get_text() + ax.texts[1].get_text()
     drawn(ax)
 
@@ -42,7 +42,7 @@ def test_runs_refuse_mixed_units_and_nothing(whole: SigmoidFit) -> None:
 
 def test_bootstrap_of_another_fit_is_refused(whole: SigmoidFit, early: SigmoidFit) -> None:
     with pytest.raises(FitError, match="belongs to another fit"):
-        plot_fit(early, bootstrap(whole, n_resamples=50, rng=0))
+        plot_fit(early, bootstrap=bootstrap(whole, n_resamples=50, rng=0))
 
 
 def test_draws_on_the_given_axes_and_opens_no_window(whole: SigmoidFit) -> None:

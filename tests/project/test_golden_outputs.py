@@ -176,7 +176,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
 }
 DRAWINGS: dict[str, Callable[[], Any]] = {
     "trace": lambda: rl.plot_trace(demo()["scalerl"]),
-    "fit": lambda: rl.plot_fit(fit(), boot()),
+    "fit": lambda: rl.plot_fit(fit(), bootstrap=boot()),
     "forecast": lambda: rl.plot_forecast(rl.extrapolate(fit(), 100_000, bootstrap=boot(), rng=0), bootstrap=boot()),
     "runs": lambda: rl.plot_runs({name: fit(name) for name in PAIR}, at=100_000),
     "comparison": lambda: rl.plot_comparison(compared(*PAIR)),

@@ -1,4 +1,4 @@
-"""TODO helper report.conftest"""
+"""A report on three runs, one of them too short."""
 
 from __future__ import annotations
 

@@ -82,3 +82,8 @@ def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     report.write(taken, overwrite=True)
     assert taken.read_text().startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_budgets_may_be_given_by_their_old_name_until_1_0() -> None:
+    report = make_report({"scalerl": DEMO["scalerl"]}, at=50_000, rng=0, n_resamples=100)
+    assert report.at == report.compute == (50_000.0,)

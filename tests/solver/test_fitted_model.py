@@ -12,7 +12,6 @@ from helpers.solver_series import TABLE1, problem
 from rlscaling import fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.fitting.data import build
-from rlscaling.fitting.sigmoid_fit import model_of
 from rlscaling.solver.fitted_model import Observations, R0Observation, fit_model
 
 
@@ -22,14 +21,14 @@ def test_the_anchor_is_as_uncertain_as_one_evaluation():
 
     y = np.clip(P.predict(C) + np.random.default_rng(0).normal(0, 0.035, len(C)), 0, 1)
     fit = fit_sigmoid(C, y)
-    anchor = model_of(fit).anchor
+    anchor = fit.fitted_model().anchor
     assert anchor.standard_error == pytest.approx(math.hypot(0.015, 0.035), rel=0.15)
     assert not anchor.evaluated, "the noise is added once"
     problem, series, evaluated = build(fit.data, fit.options)
     assert (evaluated.standard_error, evaluated.evaluated) == (0.015, True)
     assert vars(fit_model(problem, series, evaluated).anchor) == vars(anchor)
     # a value given with its own error is taken at its word
-    assert model_of(fit_sigmoid(C, y, R0=0.35, R0_se=0.02)).anchor.standard_error == 0.02
+    assert fit_sigmoid(C, y, R0=0.35, R0_se=0.02).fitted_model().anchor.standard_error == 0.02
 
 
 def test_the_interval_of_R0_holds_the_truth_on_noisy_data():

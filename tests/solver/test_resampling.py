@@ -11,7 +11,6 @@ from helpers.scalerl import TRACE, C, P
 from rlscaling import bootstrap, fit_sigmoid, fit_trace
 from rlscaling.curves.sigmoid import sigmoid_jacobian
 from rlscaling.datasets import simulate
-from rlscaling.fitting.sigmoid_fit import model_of
 from rlscaling.solver.resampling import replicates
 
 
@@ -34,7 +33,7 @@ def test_on_white_noise_the_spread_is_the_theory_of_least_squares(scheme):
         y = P.predict(compute) + np.random.default_rng(seed).normal(0, sd, len(compute))
         fit = fit_sigmoid(compute, y, R0=P.R0)
         least_squares.append(fit.standard_error["A"])
-        spread.append(bootstrap(fit, scheme=scheme, n_resamples=250, rng=0).standard_error["A"])
+        spread.append(bootstrap(fit, scheme=scheme, n_resamples=250, rng=0).half_width_68["A"])
     assert np.mean(least_squares) == pytest.approx(expected, rel=0.1)
     assert np.mean(spread) == pytest.approx(expected, rel=0.15)
 
@@ -49,8 +48,8 @@ def test_on_correlated_noise_only_ar1_has_the_spread_of_the_theory():
         e[i] = rho * e[i - 1] + rng.normal(0, sd * math.sqrt(1 - rho**2))
     fit = fit_sigmoid(compute, P.predict(compute) + e, R0=P.R0)
     expected = ar1_sandwich(compute, P.as_tuple(), rho, sd)[0]
-    assert bootstrap(fit, rng=0).standard_error["A"] == pytest.approx(expected, rel=0.25)
-    assert bootstrap(fit, scheme="residual", rng=0).standard_error["A"] < 0.75 * expected
+    assert bootstrap(fit, rng=0).half_width_68["A"] == pytest.approx(expected, rel=0.25)
+    assert bootstrap(fit, scheme="residual", rng=0).half_width_68["A"] < 0.75 * expected
 
 
 def test_binomial_noise_has_the_spread_of_its_counts():
@@ -61,21 +60,21 @@ def test_binomial_noise_has_the_spread_of_its_counts():
     J = sigmoid_jacobian(C[used], *P.as_tuple())[:, :3]
     inverse = np.linalg.inv(J.T @ J)
     V = inverse @ J.T @ np.diag(trace.pass_rate_se[used] ** 2) @ J @ inverse
-    assert boot.standard_error["A"] == pytest.approx(math.sqrt(V[0, 0]), rel=0.15)
+    assert boot.half_width_68["A"] == pytest.approx(math.sqrt(V[0, 0]), rel=0.15)
 
 
 def test_the_anchor_is_drawn_anew_around_its_value():
     fit = fit_sigmoid(C, TRACE.pass_rate, R0=0.35, R0_se=0.02)
-    model = model_of(fit)
+    model = fit.fitted_model()
     assert model.anchor is not None
     tight = bootstrap(fit_sigmoid(C, TRACE.pass_rate, R0=0.35), rng=0)
     loose = bootstrap(fit, rng=0)
     assert tight.confidence_interval["R0"] == (0.35, 0.35)
-    assert 0 < loose.standard_error["R0"] <= 0.025
-    assert loose.standard_error["B"] > tight.standard_error["B"]
+    assert 0 < loose.half_width_68["R0"] <= 0.025
+    assert loose.half_width_68["B"] > tight.half_width_68["B"]
 
 
 def test_pairs_replicates_hold_five_different_points():
     fit = fit_sigmoid(C[:16], TRACE.pass_rate[:16])
-    draws = replicates(model_of(fit), "pairs", np.random.default_rng(0), 300)
+    draws = replicates(fit.fitted_model(), "pairs", np.random.default_rng(0), 300)
     assert np.all(np.isfinite(draws))

@@ -67,7 +67,7 @@ def test_write_trace_never_overwrites_unasked(tmp_path):
     path = tmp_path / "r.jsonl"
     write_trace(trace(), path)
     before = path.read_bytes()
-    with pytest.raises(TraceError, match=r"is there already and was left as it is; .*overwrite=True"):
+    with pytest.raises(TraceError, match=r"exists and is not written over; .*overwrite=True"):
         write_trace(trace(name="other"), path)
     assert path.read_bytes() == before
     write_trace(trace(name="other"), path, overwrite=True)
@@ -109,7 +109,7 @@ def test_write_traces_never_overwrites_unasked(tmp_path, path):
     write_traces(two_runs(), tmp_path / path)
     (tmp_path / "runs").mkdir(exist_ok=True)
     (tmp_path / "runs" / "notes.txt").write_text("kept")
-    with pytest.raises(TraceError, match=r"is there already and was left as it is; .*overwrite=True"):
+    with pytest.raises(TraceError, match=r"exists and is not written over.*overwrite=True"):
         write_traces(two_runs(), tmp_path / path)
     write_traces({"a": two_runs()["b"], "c": two_runs()["a"]}, tmp_path / path, overwrite=True)
     runs = {key.removeprefix("runs:"): trace for key, trace in read_traces(tmp_path / path).items()}

@@ -29,16 +29,16 @@ def test_a_seed_gives_the_same_numbers_however_it_is_given():
         a = bootstrap(FIT, n_resamples=60, rng=make(7))
         b = bootstrap(FIT, n_resamples=60, rng=make(7))
         np.testing.assert_array_equal(a.distribution, b.distribution)
-        np.testing.assert_array_equal(bootstrap(FIT, n_resamples=60, rng=a.seed).distribution, a.distribution)
+        np.testing.assert_array_equal(bootstrap(FIT, n_resamples=60, rng=a.rng_seed).distribution, a.distribution)
     generator = np.random.default_rng(7)
-    first, second = (bootstrap(FIT, n_resamples=60, rng=generator).seed for _ in range(2))
+    first, second = (bootstrap(FIT, n_resamples=60, rng=generator).rng_seed for _ in range(2))
     assert first != second
 
 
 def test_without_a_seed_the_numbers_differ_and_can_be_repeated():
     a, b = bootstrap(FIT, n_resamples=20), bootstrap(FIT, n_resamples=20)
     assert not np.array_equal(a.distribution, b.distribution)
-    again = bootstrap(FIT, n_resamples=20, rng=a.seed)
+    again = bootstrap(FIT, n_resamples=20, rng=a.rng_seed)
     np.testing.assert_array_equal(again.distribution, a.distribution)
     np.testing.assert_array_equal(again.A_new_run, a.A_new_run)
 
@@ -99,17 +99,19 @@ def test_the_interval_is_the_percentile_of_the_draws():
         assert boot.confidence_interval[name] == pytest.approx(tuple(expected[:, j]))
     for j, name in enumerate(("A", "B", "C_mid", "R0")):
         below, above = np.percentile(boot.distribution[:, j], [15.87, 84.13])
-        assert boot.standard_error[name] == pytest.approx((above - below) / 2)
+        assert boot.half_width_68[name] == pytest.approx((above - below) / 2)
+        assert boot.standard_error[name] == pytest.approx(boot.distribution[:, j].std(ddof=1))
 
 
 def test_a_few_replicates_that_ran_away_do_not_move_the_error():
-    """The error is half the central 68 %, which is what stands after ±; a standard deviation follows the tail."""
+    """The half-width of the central 68 % is what stands after ±; a standard deviation follows the tail."""
     boot = bootstrap(FIT, rng=0, n_resamples=400)
     wild = boot.distribution.copy()
     wild[:4, 2] = 1e9
     moved = replace(boot, distribution=wild)
-    assert moved.standard_error["C_mid"] == pytest.approx(boot.standard_error["C_mid"], rel=0.05)
-    assert plus_minus(FIT.C_mid, boot.standard_error["C_mid"]) in str(boot)
+    assert moved.half_width_68["C_mid"] == pytest.approx(boot.half_width_68["C_mid"], rel=0.05)
+    assert moved.standard_error["C_mid"] > 1e6 * boot.standard_error["C_mid"]
+    assert plus_minus(FIT.C_mid, boot.half_width_68["C_mid"]) in str(boot)
 
 
 def test_one_fit_has_one_verdict():
@@ -161,7 +163,7 @@ def test_the_frame_and_the_dict_say_the_same():
     assert [frame.loc["A", "ci_new_run_low"], frame.loc["A", "ci_new_run_high"]] == saved["ci_new_run"]["A"]
     assert saved["scheme"] == "ar1"
     assert saved["n_resamples"] == 50
-    assert saved["seed"] == 0
+    assert saved["rng_seed"] == 0
     assert str(boot).startswith(f"{boot.verdict}: {boot.reason}\n")
     assert str(boot.verdict) in boot._repr_html_()
     assert repr(boot).startswith("Bootstrap(")
@@ -237,7 +239,7 @@ def test_binomial_needs_counts():
 
 
 def test_only_fits_are_bootstrapped():
-    failed = fit_sigmoid([1.0], [0.1], on_failure="return")
+    failed = fit_sigmoid([1.0], [0.1], on_error="return")
     with pytest.raises(FitError, match="takes a SigmoidFit, not FailedFit"):
         bootstrap(failed)
 
@@ -258,8 +260,8 @@ def test_bug_the_interval_of_a_new_run_is_never_inside_that_of_this_run():
         assert new[0] <= this[0]
         assert this[1] <= new[1]
         forecast = extrapolate(early, [5000.0, 50_000.0], bootstrap=boot)
-        assert (forecast.confidence_interval_new_run[:, 0] <= forecast.confidence_interval[:, 0]).all()
-        assert (forecast.confidence_interval_new_run[:, 1] >= forecast.confidence_interval[:, 1]).all()
+        assert (forecast.confidence_interval_new_run.low <= forecast.confidence_interval.low).all()
+        assert (forecast.confidence_interval_new_run.high >= forecast.confidence_interval.high).all()
 
 
 @pytest.mark.parametrize("n", [2, 49, 50, 250, 251, 299, 300, 1000, 1049, 1050, 10_000])

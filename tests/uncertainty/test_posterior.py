@@ -8,7 +8,6 @@ import pytest
 from helpers.scalerl import TRUTH, run_fit
 from rlscaling import Prior, bootstrap, fit_sigmoid, refit
 from rlscaling.curves.sigmoid import sigmoid
-from rlscaling.fitting.sigmoid_fit import model_of
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import DEFAULT, SIGMOID_ONLY
 
@@ -31,7 +30,7 @@ def test_where_the_rest_is_given_the_posterior_of_A_is_least_squares() -> None:
     y = sigmoid(C, 0.61, 1.92, 2542.0, 0.35) + 0.005 * rng.standard_normal(len(C))
     fit = fit_sigmoid(C, y, R0=0.35, B=1.92, min_compute=0)
     prior = Prior(log_C_mid=(np.log(2542.0), 1e-3), relative=False, shapes=(("sigmoid", 1.0),), wander=(0.0,))
-    A = posterior(model_of(fit), prior).draw(np.random.default_rng(0), 4000).parameters()[:, 0]
+    A = posterior(fit.fitted_model(), prior).draw(np.random.default_rng(0), 4000).parameters()[:, 0]
     s = (C / 2542.0) ** 1.92 / (1.0 + (C / 2542.0) ** 1.92)
     mean = float(s @ (y - 0.35 * (1 - s)) / (s @ s))  # independent noise: correlation only widens it
     assert A.mean() == pytest.approx(mean, abs=0.001)
@@ -50,7 +49,9 @@ def test_a_long_run_tells_its_shape(truth: str) -> None:
     C = np.arange(0.0, 40_001.0, 400.0)
     slow = 0.35 + 0.26 * (0.5 + np.arctan(1.92 * np.log(np.maximum(C, 1e-9) / 2542.0)) / np.pi)
     curve = slow if truth == "slow" else sigmoid(C, 0.61, 1.92, 2542.0, 0.35)
-    model = model_of(fit_sigmoid(C, curve + 0.004 * np.random.default_rng(0).standard_normal(len(C)), min_compute=500))
+    model = fit_sigmoid(
+        C, curve + 0.004 * np.random.default_rng(0).standard_normal(len(C)), min_compute=500
+    ).fitted_model()
     found = posterior(model, DEFAULT)
     assert found.shape_probability(truth) > 0.95
     assert found.shape_probability("sigmoid") + found.shape_probability("slow") == pytest.approx(1.0)

@@ -17,7 +17,7 @@ def test_a_family_of_runs_gives_a_prior() -> None:
     assert not prior.relative
     early = run_fit(3300.0, 9)
     at = 20_000.0
-    with_family, without = (extrapolate(early, at, method="auto", prior=p, rng=0) for p in (prior, None))
+    with_family, without = (extrapolate(early, at, method="averaged", prior=p, rng=0) for p in (prior, None))
     truth = float(TRUTH.predict(at))
     assert abs(with_family.pass_rate[0] - truth) < 0.02
     assert np.ptp(with_family.confidence_interval) < np.ptp(without.confidence_interval)
@@ -40,11 +40,11 @@ def test_errors_of_priors_and_methods() -> None:
         Prior(length=0.0)
     with pytest.raises(FitError, match="unknown; choose"):
         extrapolate(fit, 1e4, method="magic")
-    with pytest.raises(FitError, match='used with method="auto" only'):
+    with pytest.raises(FitError, match='used with method="averaged" only'):
         extrapolate(fit, 1e4, prior=DEFAULT)
     with pytest.raises(FitError, match="replicates of the sigmoid"):
-        extrapolate(fit, 1e4, method="auto", bootstrap=bootstrap(fit, n_resamples=10, rng=0))
+        extrapolate(fit, 1e4, method="averaged", bootstrap=bootstrap(fit, n_resamples=10, rng=0))
     with pytest.raises(FitError, match="takes a Prior"):
-        extrapolate(fit, 1e4, method="auto", prior=0.5)  # type: ignore[arg-type]
+        extrapolate(fit, 1e4, method="averaged", prior=0.5)  # type: ignore[arg-type]
     with pytest.raises(FitError, match="unbounded scores"):
         learn_prior([refit(fit, A_max=np.inf)])

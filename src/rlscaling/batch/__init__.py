@@ -1,1 +1,1 @@
-"""The same analysis of many runs, on several cores or machines, into one table that survives a kill."""
+"""The same analysis of many runs, on several cores or machines, collected in one table that survives a kill."""

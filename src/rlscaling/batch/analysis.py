@@ -1,54 +1,93 @@
-"""The answer on one run, the fit and all that was asked of it; and the answers on many, side by side."""
+"""`Analysis` of one run, with all that was requested of it; and `analyse`, the same for many runs."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, overload
 
-from rlscaling.batch.sources import RunSource, said
+from rlscaling.batch.sources import RunSource, message_of
 from rlscaling.errors import FitError, WorkersError
 from rlscaling.fitting.budgets import DEFAULT_COMPUTE
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
 from rlscaling.forecasting.cutoffs import CutoffSensitivity, cutoff_sensitivity
-from rlscaling.forecasting.extrapolate import compute_to_reach, extrapolate
+from rlscaling.forecasting.extrapolate import METHODS, compute_to_reach, extrapolate, method_of
 from rlscaling.forecasting.results import Forecast, Reach
+from rlscaling.option_fields import level, number, option, workers
 from rlscaling.parallel import count_workers, one_thread, run_tasks
 from rlscaling.printing.numbers import unit_text
-from rlscaling.serialization import finite
-from rlscaling.uncertainty.bootstrap import CHUNK, Bootstrap, bootstrap
+from rlscaling.serialization import plain
+from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES, CHUNK, SCHEME, Bootstrap, bootstrap
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.version import __version__
 
 T = TypeVar("T")
-PER_TASK = 16_000  # replicates: about a second of work, a hundred times what it costs to hand out a task
-TASKS_PER_WORKER = 4  # at least, where there are runs for it: so that no worker waits long for the last one
+PER_TASK = 16_000  # replicates: about a second of work, a hundred times the cost of distributing a task
+TASKS_PER_WORKER = 4  # at least, if there are enough runs: so that no worker waits long for the last one
 Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class AnalysisOptions:
-    """What is asked of every run. ``budgets``: None no forecast, empty the default one."""
+    """What is computed for every run.
+
+    Attributes
+    ----------
+    options : dict
+        Options of `fit_sigmoid`.
+    compute_unit : str or None
+        Unit with which saved fits are refitted; None keeps theirs.
+    budgets : tuple of float or None
+        Where to forecast; None: no forecast, empty: at the default budget.
+    """
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     compute_unit: str | None = None
     budgets: tuple[float, ...] | None = None
-    reach: tuple[float, ...] = ()
-    cutoffs: bool = False
-    scheme: str = "ar1"
-    forecast: str = "sigmoid"
-    n_resamples: int = 1000
-    confidence_level: float = 0.95
-    seed_sd: float = SEED_SD
-    seed: int = 0
-    n_jobs: int = 1
+    reach: tuple[float, ...] = option(
+        (), "also estimate the compute at which these pass rates are reached", metavar="R", parse=number,
+        default_help="none", argparse={"nargs": "+"},
+    )  # fmt: skip
+    cutoffs: bool = option(False, "also show how A depends on --min-compute", default_help="no")
+    scheme: str = option(
+        SCHEME, "how the replicates behind the intervals are drawn; of the bootstraps only ar1 keeps its level on real "
+        "runs", choices=tuple(BOOTSTRAP_SCHEMES),
+    )  # fmt: skip
+    forecast: str = option(
+        "sigmoid", "curve of the forecast; averaged: the average over several forms, on real runs more accurate at 4 "
+        "times the compute so far and about as accurate at 2 times", choices=METHODS, parse=method_of,
+    )  # fmt: skip
+    n_resamples: int = option(1000, "number of replicates", least=2, flag="--resamples", metavar="N")
+    confidence_level: float = option(
+        0.95, "confidence level of the printed intervals; verdicts always use 0.95", metavar="P", parse=level
+    )
+    seed_sd: float = option(
+        SEED_SD, "standard deviation of A between training runs of one recipe, for the new-run intervals", least=0.0,
+        metavar="X",
+    )  # fmt: skip
+    seed: int = option(0, "seed of the random numbers: the same seed gives the same results", least=0, metavar="N")
+    n_jobs: int = option(
+        1, "number of workers; -1: one per core; the results do not depend on it", flag="--n-jobs --jobs", metavar="N",
+        parse=workers,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """The answer on one run; with fewer than 7 points ``bootstrap`` and ``forecast`` are None: no intervals."""
+    """The analysis of one run.
+
+    Attributes
+    ----------
+    bootstrap, forecast
+        None with fewer than 7 points, which are too few for intervals; no forecast either without budgets.
+    reach_targets : tuple of float
+        The pass rates to reach, also where ``reach`` is empty for want of intervals.
+    messages : tuple of str
+        What the reader did and assumed; the command prints it on stderr.
+    """
 
     name: str
     fit: SigmoidFit
@@ -56,9 +95,9 @@ class Analysis:
     forecast: Forecast | None = None
     budgets: tuple[float, ...] = ()
     reach: tuple[Reach, ...] = ()
-    reach_asked: tuple[float, ...] = ()
+    reach_targets: tuple[float, ...] = ()
     cutoffs: CutoffSensitivity | None = None
-    told: tuple[str, ...] = ()  # what the reader said: it goes to stderr
+    messages: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -68,197 +107,243 @@ class Analysis:
 
 @dataclasses.dataclass(frozen=True)
 class FailedAnalysis:
-    """A run that could not be answered, and why."""
+    """A run that could not be analysed, and why."""
 
     name: str
     error: str
 
 
-def answer(run: RunSource, request: AnalysisOptions, on_progress: Progress | None = None) -> Analysis | FailedAnalysis:
-    """Return the answer on one run; the numbers depend on that run and the request alone."""
-    try:
-        with one_thread:
-            return _answer(run, request, on_progress)
-    except WorkersError:  # says nothing about the run
-        raise
-    except Exception as error:
-        return FailedAnalysis(run.name, said(error))
+Work = Callable[[RunSource, AnalysisOptions, Progress | None], T]
 
 
-def _answer(run: RunSource, request: AnalysisOptions, on_progress: Progress | None) -> Analysis:
-    fit = run.fit(request.options, request.compute_unit)
-    told = () if run.source is None or isinstance(run.source, SigmoidFit) else run.source.notes
-    budgets = () if request.budgets is None else _budgets(fit, request.budgets)
-    cutoffs = cutoff_sensitivity(fit) if request.cutoffs else None
-    asked = Analysis(run.name, fit, budgets=budgets, reach_asked=request.reach, cutoffs=cutoffs, told=told)
+def fit_run(run: RunSource, options: AnalysisOptions, on_progress: Progress | None = None) -> SigmoidFit:
+    """Return the fit of a run alone; a saved fit is refitted only where options of the fit are given."""
+    return run.fit(options.options, options.compute_unit)
+
+
+def full_analysis(run: RunSource, options: AnalysisOptions, on_progress: Progress | None = None) -> Analysis:
+    """Return the fit of a run with its intervals, forecasts and whatever else the options request."""
+    fit = fit_run(run, options)
+    messages = () if run.source is None or isinstance(run.source, SigmoidFit) else run.source.notes
+    budgets = () if options.budgets is None else _budgets(fit, options.budgets)
+    cutoffs = cutoff_sensitivity(fit) if options.cutoffs else None
+    analysis = Analysis(
+        run.name, fit, budgets=budgets, reach_targets=options.reach, cutoffs=cutoffs, messages=messages
+    )  # fmt: skip
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
-        return asked
+        return analysis
     boot = bootstrap(
-        fit, scheme=request.scheme, n_resamples=request.n_resamples, confidence_level=request.confidence_level,
-        rng=request.seed, n_jobs=request.n_jobs, seed_sd=request.seed_sd, on_progress=on_progress,
+        fit, scheme=options.scheme, n_resamples=options.n_resamples, confidence_level=options.confidence_level,
+        rng=options.seed, n_jobs=options.n_jobs, seed_sd=options.seed_sd, on_progress=on_progress,
     )  # fmt: skip
     return dataclasses.replace(
-        asked,
+        analysis,
         bootstrap=boot,
-        forecast=_forecast(fit, budgets, request, boot) if budgets else None,
-        reach=tuple(compute_to_reach(fit, pass_rate, bootstrap=boot) for pass_rate in request.reach),
+        forecast=_forecast(fit, budgets, options, boot) if budgets else None,
+        reach=tuple(compute_to_reach(fit, pass_rate, bootstrap=boot) for pass_rate in options.reach),
     )
 
 
-def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], request: AnalysisOptions, boot: Bootstrap) -> Forecast:
-    if request.forecast == "sigmoid":
+def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], options: AnalysisOptions, boot: Bootstrap) -> Forecast:
+    if options.forecast == "sigmoid":
         return extrapolate(fit, budgets, bootstrap=boot)
-    found = extrapolate(fit, budgets, method=request.forecast, seed_sd=request.seed_sd, rng=request.seed)
-    return found.at_level(request.confidence_level)
+    forecast = extrapolate(fit, budgets, method=options.forecast, seed_sd=options.seed_sd, rng=options.seed)
+    return forecast.at_level(options.confidence_level)
 
 
-def _budgets(fit: SigmoidFit, given: tuple[float, ...]) -> tuple[float, ...]:
-    if given:
-        return given
+def _budgets(fit: SigmoidFit, budgets: tuple[float, ...]) -> tuple[float, ...]:
+    if budgets:
+        return budgets
     if fit.compute_unit != "gpu-hours":
         raise FitError(
-            f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give one with --to, "
-            f"e.g. --to {10 * fit.compute_range[1]:.1g}"
+            f"compute is in {unit_text(fit.compute_unit)}, for which there is no default budget; give one with "
+            f"--compute, e.g. --compute {10 * fit.compute_range[1]:.1g}"
         )
     return (DEFAULT_COMPUTE,)
 
 
-# --- many runs ----------------------------------------------------------------------------------------------
+def analyse_run(
+    run: RunSource, options: AnalysisOptions, on_progress: Progress | None = None
+) -> Analysis | FailedAnalysis:
+    """Return the analysis of one run, or why it failed; the numbers depend on that run and the options alone."""
+    return _attempt(full_analysis, run, options, on_progress)
 
-Work = Callable[[RunSource, AnalysisOptions, Progress | None], T]
+
+def _attempt(
+    work: Work[T], run: RunSource, options: AnalysisOptions, on_progress: Progress | None
+) -> T | FailedAnalysis:
+    try:
+        with one_thread:
+            return work(run, options, on_progress)
+    except WorkersError:  # says nothing about the run
+        raise
+    except Exception as error:
+        return FailedAnalysis(run.name, message_of(error))
+
+
+@overload
+def analyse(
+    runs: Sequence[RunSource], options: AnalysisOptions, *, on_progress: Progress | None = ...,
+    on_replicates: Callable[[str], Progress | None] = ...,
+) -> list[Analysis | FailedAnalysis]: ...  # fmt: skip
+
+
+@overload
+def analyse(
+    runs: Sequence[RunSource], options: AnalysisOptions, *, work: Work[T], on_progress: Progress | None = ...,
+    on_replicates: Callable[[str], Progress | None] = ...,
+) -> list[T | FailedAnalysis]: ...  # fmt: skip
+
+
+def analyse(
+    runs: Sequence[RunSource],
+    options: AnalysisOptions,
+    *,
+    work: Work[Any] = full_analysis,
+    on_progress: Progress | None = None,
+    on_replicates: Callable[[str], Progress | None] = lambda name: None,
+) -> list[Any]:
+    """Return the analysis of every run, in order; a run that fails does not affect the others.
+
+    Parameters
+    ----------
+    runs : sequence of RunSource
+    options : AnalysisOptions
+        ``n_jobs`` is the number of workers.
+    work : callable
+        What to do with a run, by default everything that the options request: takes (run, options, progress callback of
+        the replicates). With several workers it must be a function of a module.
+    on_progress : callable, optional
+        Called with (runs done, runs in all).
+    on_replicates : callable, optional
+        Gives the progress callback of a run by its name, if runs are analysed one after the other.
+
+    Returns
+    -------
+    list
+        For each run the result of ``work``, or a `FailedAnalysis`.
+    """
+    results: dict[int, Any] = {}
+    with closing(over_runs(partial(_attempt, work), runs, options, on_replicates)) as finished:
+        for some in finished:
+            results |= dict(some)
+            if on_progress is not None:
+                on_progress(len(results), len(runs))
+    return [results[index] for index in range(len(runs))]
 
 
 def over_runs(
     work: Work[T],
     runs: Sequence[RunSource],
-    request: AnalysisOptions,
+    options: AnalysisOptions,
     on_replicates: Callable[[str], Progress | None] = lambda name: None,
 ) -> Generator[list[tuple[int, T]], None, None]:
-    """Yield (index of the run, result of ``work``), some at a time, as they finish.
+    """Yield (index of the run, result of ``work``), a few at a time, as they finish.
 
-    With several workers a task is some whole runs; where the runs are fewer than the workers and have many replicates,
-    the runs are done one after the other and their replicates side by side. No number depends on which.
-
-    Parameters
-    ----------
-    work : callable
-        A function of a module: (run, request, progress callback) to a result.
-    runs : sequence of RunSource
-        What to work on.
-    request : AnalysisOptions
-        What is asked; its ``n_jobs`` says how many workers.
-    on_replicates : callable, optional
-        Gives the progress callback of a run by its name, where runs are done one after the other.
+    With several workers a task consists of several whole runs. If the runs are fewer than the workers and have many
+    replicates, the runs are processed one after the other and their replicates in parallel. The numbers do not depend
+    on it. The parameters are those of `analyse`.
     """
     if not runs:
         return
-    workers = count_workers(request.n_jobs)
-    if request.n_jobs == 1 or (len(runs) < workers and request.n_resamples >= workers * CHUNK) or len(runs) == 1:
+    workers = count_workers(options.n_jobs)
+    if options.n_jobs == 1 or (len(runs) < workers and options.n_resamples >= workers * CHUNK) or len(runs) == 1:
         for index, run in enumerate(runs):
-            yield [(index, work(run, request, on_replicates(run.name)))]
+            yield [(index, work(run, options, on_replicates(run.name)))]
         return
-    size = runs_per_task(len(runs), request.n_resamples, workers)
-    alone = dataclasses.replace(request, n_jobs=1)
-    tasks = ((work, runs[start : start + size], alone) for start in range(0, len(runs), size))
-    with closing(run_tasks(_some, tasks, request.n_jobs, call="fit_many")) as finished:
-        for number, results in finished:
-            yield list(enumerate(results, start=number * size))
+    size = runs_per_task(len(runs), options.n_resamples, workers)
+    in_process = dataclasses.replace(options, n_jobs=1)
+    tasks = ((work, runs[start : start + size], in_process) for start in range(0, len(runs), size))
+    with closing(run_tasks(_some, tasks, options.n_jobs, call="fit_many")) as finished:
+        for index, results in finished:
+            yield list(enumerate(results, start=index * size))
 
 
 def runs_per_task(n_runs: int, n_resamples: int, workers: int) -> int:
-    """Return how many runs go into a task: few enough to share the work out, enough to make handing out cheap."""
+    """Return how many runs form a task: few enough to balance the load, enough to keep the overhead small."""
     return max(1, min(PER_TASK // n_resamples, n_runs // (TASKS_PER_WORKER * workers)))
 
 
-def _some(work: Work[T], runs: Sequence[RunSource], request: AnalysisOptions) -> list[T]:
-    return [work(run, request, None) for run in runs]
+def _some(work: Work[T], runs: Sequence[RunSource], options: AnalysisOptions) -> list[T]:
+    return [work(run, options, None) for run in runs]
 
+
+# --- as JSON ------------------------------------------------------------------------------------------------
 
 SCHEMA_VERSION = 1
+INTERVALS = ("ci", "ci_new_run", "standard_error", "half_width_68")
 
 
-def record(given: Analysis | FailedAnalysis, request: AnalysisOptions) -> dict[str, Any]:
-    """Return the JSON object of one run; a refused run is ``{"run", "error"}``."""
-    if isinstance(given, FailedAnalysis):
-        return {"run": given.name, "error": given.error}
-    fit, boot = given.fit, given.bootstrap
-    intervals = {"ci": None, "ci_new_run": None, "standard_error": None} if boot is None else boot.to_dict()
-    needed = fit.compute_needed
-    out: dict[str, Any] = {"verdict": str(fit.verdict), "reason": fit.reason, "run": given.name}
-    out |= {name: finite(getattr(fit.params, name)) for name in ("R0", "A", "B", "C_mid")}
+def record(analysis: Analysis | FailedAnalysis, options: AnalysisOptions) -> dict[str, Any]:
+    """Return the JSON object of one run; that of a failed analysis is ``{"run", "error"}``."""
+    if isinstance(analysis, FailedAnalysis):
+        return {"run": analysis.name, "error": analysis.error}
+    fit, boot = analysis.fit, analysis.bootstrap
+    intervals = dict.fromkeys(INTERVALS) if boot is None else boot.to_dict()
+    out: dict[str, Any] = {"verdict": str(fit.verdict), "reason": fit.reason, "run": analysis.name}
+    out |= {name: getattr(fit.params, name) for name in ("R0", "A", "B", "C_mid")}
     out |= {
         "R0_source": fit.R0_source,
-        **{name: intervals[name] for name in ("ci", "ci_new_run", "standard_error")},
-        "confidence_level": request.confidence_level,
+        **{name: intervals[name] for name in INTERVALS},
+        "confidence_level": options.confidence_level,
         "n_points": fit.n_points,
-        "compute_range": list(fit.compute_range),
+        "compute_range": fit.compute_range,
         "compute_unit": fit.compute_unit,
         "min_compute": fit.options.min_compute,
-        "max_compute": finite(fit.options.max_compute),
-        "ssr": finite(fit.ssr),
-        "at_bound": list(fit.at_bound),
-        "compute_needed": None
-        if needed is None
-        else {key: finite(value) for key, value in dataclasses.asdict(needed).items()},
-        "at_twice": None if fit.at_twice is None else {"pass_rate": fit.at_twice[0], "ci": list(fit.at_twice[1:])},
-        "extrapolation": _extrapolation(given),
-        "reach": _reach(given),
-        "notes": list(given.notes),
-        "scheme": request.scheme,
+        "max_compute": fit.options.max_compute,
+        "ssr": fit.ssr,
+        "at_bound": fit.at_bound,
+        "compute_needed": None if fit.compute_needed is None else dataclasses.asdict(fit.compute_needed),
+        "at_twice": None if fit.at_twice is None else {"pass_rate": fit.at_twice[0], "ci": fit.at_twice[1:]},
+        "extrapolation": _extrapolation(analysis),
+        "reach": _reach(analysis),
+        "notes": analysis.notes,
+        "scheme": options.scheme,
         "n_resamples": 0 if boot is None else boot.n_resamples,
-        "seed_sd": request.seed_sd,
+        "seed_sd": options.seed_sd,
     }
-    if given.cutoffs is not None:
-        out["cutoffs"] = _cutoffs(given.cutoffs)
-    return out
+    if (cutoffs := analysis.cutoffs) is not None:
+        out["cutoffs"] = {"rows": cutoffs.rows, "moves": cutoffs.moves, "warning": cutoffs.warning}
+    return dict(plain(out))
 
 
-def _extrapolation(given: Analysis) -> list[dict[str, Any]]:
-    if given.forecast is not None:
-        return given.forecast.to_dict()
-    last = given.fit.compute_range[1]
+def _extrapolation(analysis: Analysis) -> list[dict[str, Any]]:
+    if analysis.forecast is not None:
+        return analysis.forecast.to_dict()
+    last = analysis.fit.compute_range[1]
     return [
         {
             "compute": budget,
-            "pass_rate": finite(float(given.fit.predict(budget))),
+            "pass_rate": analysis.fit.predict(budget),
             "ci": None,
             "ci_new_run": None,
             "prediction": None,
             "beyond": budget / last,
             "supported": False,
         }
-        for budget in given.budgets
+        for budget in analysis.budgets
     ]
 
 
-def _reach(given: Analysis) -> list[dict[str, Any]]:
-    if given.bootstrap is None:
-        at = [float(given.fit.compute_to_reach(pass_rate)) for pass_rate in given.reach_asked]
+def _reach(analysis: Analysis) -> list[dict[str, Any]]:
+    if analysis.bootstrap is None:
         return [
-            {"pass_rate": pass_rate, "compute": finite(compute), "ci": None, "probability": None}
-            for pass_rate, compute in zip(given.reach_asked, at, strict=True)
+            {"pass_rate": target, "compute": analysis.fit.compute_to_reach(target), "ci": None, "probability": None}
+            for target in analysis.reach_targets
         ]
     return [
         {
             "pass_rate": reach.pass_rate,
-            "compute": finite(reach.compute),
-            "ci": [finite(value) for value in reach.confidence_interval],
+            "compute": reach.compute,
+            "ci": reach.confidence_interval,
             "probability": reach.probability,
         }
-        for reach in given.reach
+        for reach in analysis.reach
     ]
 
 
-def _cutoffs(cutoffs: CutoffSensitivity) -> dict[str, Any]:
-    rows = [
-        {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
-        for row in cutoffs.rows
-    ]
-    return {"rows": rows, "moves": finite(cutoffs.moves), "warning": cutoffs.warning}
-
-
-def document(answers: Sequence[Analysis | FailedAnalysis], request: AnalysisOptions) -> dict[str, Any]:
-    """Return the JSON object of the whole command: the run's own when there is one, else with ``runs``."""
-    head = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": request.seed}
-    records = [record(given, request) for given in answers]
+def document(analyses: Sequence[Analysis | FailedAnalysis], options: AnalysisOptions) -> dict[str, Any]:
+    """Return the JSON object of a command: that of the run if there is one, else with ``runs``."""
+    head = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": options.seed}
+    records = [record(analysis, options) for analysis in analyses]
     return records[0] | head if len(records) == 1 else {**head, "runs": records}

@@ -1,4 +1,4 @@
-"""Many runs at once: fitted on all cores or a cluster, into one table that survives a kill."""
+"""`fit_many`: many runs, fitted on all cores or a cluster and collected in one table that survives a kill."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from rlscaling.batch.sources import RunSource, find_runs
 from rlscaling.errors import FitError, TraceError, WorkersError
 from rlscaling.fitting.options import EPOCH, resolve_options
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.option_fields import check_options
 from rlscaling.parallel import check_main_is_guarded
 from rlscaling.readers.options import ReadOptions
-from rlscaling.solver.resampling import SCHEMES
 from rlscaling.traces.trace import Trace
-from rlscaling.uncertainty.bootstrap import POSTERIOR
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_level, check_n_jobs, check_seed_sd, entropy_of
 
@@ -42,18 +41,18 @@ def fit_many(
     seed_sd: float = SEED_SD,
     rng: RngLike = 0,
     n_jobs: int = 1,
-    on_error: str = "report",
+    on_error: str = "record",
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    read: Mapping[str, Any] | None = None,
+    read: ReadOptions | Mapping[str, Any] | None = None,
     on_progress: Progress | None = None,
     **options: Any,
 ) -> FitTable:
-    """Fit many runs, with verdict, intervals and forecast of each: one row a run.
+    """Fit many runs and return a table with verdict, intervals and forecast: one row per run.
 
-    Each row is that of ``fit_trace(trace, **options)`` and ``bootstrap(fit, rng=seed)``, bit for bit, on any number of
-    workers of one kind of machine; it does not depend on the other runs.
+    Each row equals the results of ``fit_trace(trace, **options)`` and ``bootstrap(fit, rng=seed)``, bit for bit, on any
+    number of workers of one kind of machine; it does not depend on the other runs.
 
     Parameters
     ----------
@@ -64,19 +63,20 @@ def fit_many(
     n_resamples, confidence_level, scheme, seed_sd
         As in `bootstrap`.
     rng : int, Generator, SeedSequence or None
-        Seed of the replicates of every run.
+        Seed of the replicates of every run. The default is a fixed seed, as ``resume`` continues a table with the
+        same seed only.
     n_jobs : int
         1: this process. Else workers of the active joblib backend (loky, Dask, Ray ...); -1: all of them.
-    on_error : {"report", "raise"}
-        A run that is refused is a row with ``error``, or stops the work.
+    on_error : {"record", "raise"}
+        Whether a run that cannot be fitted becomes a row with ``error``, or raises.
     out : path, optional
-        Parquet file for the table. Rows are kept in ``<out>.journal`` as runs finish.
+        Parquet file for the table. Until it is complete, the rows are in ``<out>.journal``.
     resume : bool
-        Go on with what is at ``out``, with the same runs, options and seed; begin where nothing is there.
+        Continue the table at ``out``, with the same runs, options and seed; begin one if there is none.
     overwrite : bool
-        Throw away what is at ``out``.
-    read : mapping, optional
-        Options of `read_traces` for paths.
+        Discard the table at ``out``.
+    read : ReadOptions or mapping, optional
+        How to read paths: the options of `read_traces`.
     on_progress : callable, optional
         Called with (runs done, runs in all).
     **options
@@ -89,12 +89,12 @@ def fit_many(
     Raises
     ------
     FitError
-        For an option that cannot be used, runs without names or with the same one, and with ``on_error="raise"``.
+        For an invalid option, runs without a name or with the same name, and with ``on_error="raise"``.
     WorkersError
-        When worker processes die for good, or the script lacks its ``if __name__ == "__main__":``. Rows in the
-        journal are kept.
+        When worker processes die repeatedly, or the script lacks its ``if __name__ == "__main__":``. The rows so far
+        are kept.
     RLScalingError
-        When ``out`` cannot be written, or what is there is of something else.
+        When ``out`` cannot be written, or is a table of other runs or options.
 
     Examples
     --------
@@ -106,39 +106,39 @@ def fit_many(
     True
     """
     check_main_is_guarded("fit_many")
-    if on_error not in ("report", "raise"):
-        raise FitError(f'on_error={on_error!r} is unknown; choose "report" or "raise"')
+    if on_error not in ("record", "raise"):
+        raise FitError(f'on_error={on_error!r} is unknown; choose "record" or "raise"')
     budgets = None if compute is None else _budgets(compute)
-    request = AnalysisOptions(
+    analysis = AnalysisOptions(
         options=_checked(options), budgets=budgets, scheme=scheme, n_resamples=n_resamples,
         confidence_level=check_level(confidence_level), seed_sd=seed_sd, seed=_seed(rng), n_jobs=check_n_jobs(n_jobs),
     )  # fmt: skip
-    _check_replicates(request)
+    _check_replicates(analysis)
     target = None if out is None else Path(out)
     if target is not None:
         check_out(target, resume=resume, overwrite=overwrite)
     elif resume or overwrite:
         raise FitError("resume= and overwrite= are about the table at out=; name one")
-    found = _runs_of(runs, read, () if target is None else files_of(target))
+    sources = _runs_of(runs, read, () if target is None else files_of(target))
     return fit_table(
-        found, request, on_error=on_error, out=target, resume=resume, overwrite=overwrite, on_progress=on_progress
+        sources, analysis, on_error=on_error, out=target, resume=resume, overwrite=overwrite, on_progress=on_progress
     )
 
 
 def fit_table(
     runs: Sequence[RunSource],
-    request: AnalysisOptions,
+    options: AnalysisOptions,
     *,
-    on_error: str = "report",
+    on_error: str = "record",
     out: Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
     on_progress: Progress | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> FitTable:
-    """Answer runs that were read and a request that was checked; `fit_many` says the rest."""
+    """Analyse runs that were read, with options that were checked; the rest is as in `fit_many`."""
     _check_names(runs)
-    columns, asked = columns_of(request), options_of(runs, request)
+    columns, table_options = columns_of(options), options_of(runs, options)
 
     def take(row: Row) -> None:
         if on_error == "raise" and row["error"] is not None:
@@ -147,19 +147,20 @@ def fit_table(
             on_row(row)
 
     with ExitStack() as stack:
-        ledger = None
+        writer = None
         if out is not None:
-            ledger = stack.enter_context(FitTableWriter(out, asked, columns, resume=resume, overwrite=overwrite))
-        done: dict[str, Row] = {} if ledger is None else dict(ledger.done)
+            writer = FitTableWriter(out, table_options, columns, resume=resume, overwrite=overwrite)
+            stack.enter_context(writer)
+        done: dict[str, Row] = {} if writer is None else dict(writer.done)
         for row in done.values():
             take(row)
         rest = [run for run in runs if run.name not in done]
-        work = partial(row_of_run, options=hash_of(asked["options"]))
+        work = partial(row_of_run, options_hash=hash_of(table_options["options"]))
         try:
-            for some in stack.enter_context(closing(over_runs(work, rest, request))):
+            for some in stack.enter_context(closing(over_runs(work, rest, options))):
                 rows = [row for _, row in some]
-                if ledger is not None:
-                    ledger.add(rows)
+                if writer is not None:
+                    writer.add(rows)
                 done |= {row["run"]: row for row in rows}
                 for row in rows:
                     take(row)
@@ -170,23 +171,23 @@ def fit_table(
                 raise
             kept = f"{len(done)} of {len(runs)} runs are kept in {journal_of(out)}: go on with resume=True (--continue)"
             raise WorkersError(f"{error}. {kept}") from error
-        in_order = [done[run.name] for run in runs] if ledger is None else ledger.finish()
-    return FitTable(tuple(in_order), columns, asked, out)
+        in_order = [done[run.name] for run in runs] if writer is None else writer.finish()
+    return FitTable(tuple(in_order), columns, table_options, out)
 
 
-# --- what was given -------------------------------------------------------------------------------------------
+# --- inputs and options -------------------------------------------------------------------------------------------
 
 
-def _runs_of(runs: Any, read: Mapping[str, Any] | None, leave_out: Iterable[Path]) -> list[RunSource]:
+def _runs_of(runs: Any, read: ReadOptions | Mapping[str, Any] | None, leave_out: Iterable[Path]) -> list[RunSource]:
     if isinstance(runs, Mapping):
         items = [(str(name), source) for name, source in runs.items()]
     else:
-        given: list[Any] = [runs] if isinstance(runs, str | os.PathLike | Trace | SigmoidFit) else list(runs)
-        if given and all(isinstance(item, str | os.PathLike) for item in given):
-            return find_runs([str(os.fspath(item)) for item in given], _read_options(read), (), leave_out)
-        items = [(getattr(source, "name", ""), source) for source in given]
+        sources: list[Any] = [runs] if isinstance(runs, str | os.PathLike | Trace | SigmoidFit) else list(runs)
+        if sources and all(isinstance(item, str | os.PathLike) for item in sources):
+            return find_runs([str(os.fspath(item)) for item in sources], _read_options(read), (), leave_out)
+        items = [(getattr(source, "name", ""), source) for source in sources]
     if read is not None:
-        raise FitError("read= says how files are read; these are no paths, leave it out")
+        raise FitError("read= says how files are read, and these are no paths; leave it out")
     for number, (name, source) in enumerate(items, start=1):
         if not isinstance(source, Trace | SigmoidFit):
             kind = type(source).__name__
@@ -196,11 +197,13 @@ def _runs_of(runs: Any, read: Mapping[str, Any] | None, leave_out: Iterable[Path
     return [RunSource(name, source) for name, source in items]
 
 
-def _read_options(read: Mapping[str, Any] | None) -> ReadOptions:
-    known = [field.name for field in fields(ReadOptions)]
-    unknown = sorted(set(read or {}) - set(known))
+def _read_options(read: ReadOptions | Mapping[str, Any] | None) -> ReadOptions:
+    if isinstance(read, ReadOptions):
+        return read
+    names = [field.name for field in fields(ReadOptions)]
+    unknown = sorted(set(read or {}) - set(names))
     if unknown:
-        raise TraceError(f"read={{{unknown[0]!r}: ...}} is unknown; the options of reading are {', '.join(known)}")
+        raise TraceError(f"read={{{unknown[0]!r}: ...}} is unknown; the options of reading are {', '.join(names)}")
     return ReadOptions(**(read or {}))
 
 
@@ -213,7 +216,7 @@ def _check_names(runs: Sequence[RunSource]) -> None:
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a fit, refused here where no run could take them."""
+    """Return the options of a fit; those that are invalid for every run raise here."""
     for name in ("weights", "on_failure"):
         if name in options:
             raise FitError(f"{name}= is an option of one fit; fit_many has no such option")
@@ -237,10 +240,9 @@ def _seed(rng: RngLike) -> int:
     return entropy
 
 
-def _check_replicates(request: AnalysisOptions) -> None:
-    n, scheme = request.n_resamples, request.scheme
+def _check_replicates(options: AnalysisOptions) -> None:
+    n = options.n_resamples
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise FitError(f"n_resamples={n!r} must be a whole number of 2 or more; 1000 is usual")
-    if scheme not in (*SCHEMES, POSTERIOR):
-        raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join((*SCHEMES, POSTERIOR))}")
-    check_seed_sd(request.seed_sd)
+    check_seed_sd(options.seed_sd)
+    check_options(options, FitError)

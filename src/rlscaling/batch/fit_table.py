@@ -1,9 +1,10 @@
-"""A table of fits, one row a run: its columns, the row of an answer, and the table as Arrow holds it."""
+"""`FitTable`: the fits of many runs, one row per run; its columns, and how a row is made."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, Progress, answer
+from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, Progress, analyse_run
 from rlscaling.batch.sources import RunSource
 from rlscaling.curves.sigmoid import PARAMETER_NAMES
 from rlscaling.fitting.budgets import DEFAULT_COMPUTE
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.serialization import finite, plain
+from rlscaling.printing.document import Document
+from rlscaling.serialization import plain
 from rlscaling.version import __version__
 
 if TYPE_CHECKING:
@@ -28,11 +30,11 @@ METADATA_KEY = "rlscaling-fits"
 IN_FORECAST = ("", "_low", "_high", "_new_run_low", "_new_run_high", "_supported")
 
 
-def budgets_of(request: AnalysisOptions) -> tuple[float, ...]:
-    """Return the budgets that have columns; none where no forecast was asked for."""
-    if request.budgets is None:
+def budgets_of(options: AnalysisOptions) -> tuple[float, ...]:
+    """Return the budgets that have columns; none without a forecast."""
+    if options.budgets is None:
         return ()
-    return request.budgets or (DEFAULT_COMPUTE,)
+    return options.budgets or (DEFAULT_COMPUTE,)
 
 
 def budget_name(budget: float) -> str:
@@ -40,33 +42,33 @@ def budget_name(budget: float) -> str:
     return f"R_{int(budget) if float(budget).is_integer() else repr(float(budget))}"
 
 
-def columns_of(request: AnalysisOptions) -> dict[str, str]:
-    """Return the columns of the table, each with what it holds: a key of ``arrow_schema``'s types."""
+def columns_of(options: AnalysisOptions) -> dict[str, str]:
+    """Return the columns of the table, each with its type, a key of the types in `arrow_schema`."""
     columns = {"run": "text", "verdict": "text", "reason": "text"}
     for name in PARAMETER_NAMES:
         columns |= {name: "number", f"{name}_low": "number", f"{name}_high": "number", f"{name}_se": "number"}
     columns |= {"A_new_run_low": "number", "A_new_run_high": "number", "R0_source": "text"}
-    for budget in budgets_of(request):
-        at = budget_name(budget)
-        columns |= {at + part: "flag" if part == "_supported" else "number" for part in IN_FORECAST}
+    for budget in budgets_of(options):
+        column = budget_name(budget)
+        columns |= {column + part: "flag" if part == "_supported" else "number" for part in IN_FORECAST}
     columns |= {"n_points": "count", "compute_first": "number", "compute_last": "number", "compute_unit": "text"}
     columns |= {"min_compute": "number", "max_compute": "number", "ssr": "number"}
     columns |= {"at_bound": "texts", "notes": "texts", "error": "text"}
     return columns | {"version": "text", "seed": "seed", "options": "text", "input": "text"}
 
 
-def analysis_options(request: AnalysisOptions) -> dict[str, Any]:
+def analysis_options(options: AnalysisOptions) -> dict[str, Any]:
     """Return everything that the numbers of a run depend on, besides the run, the seed and the version."""
-    return {name: value for name, value in plain(asdict(request)).items() if name not in ("seed", "n_jobs")}
+    return {name: value for name, value in plain(asdict(options)).items() if name not in ("seed", "n_jobs")}
 
 
 def hash_of(value: Any) -> str:
-    """Return 16 hexadecimal digits that stand for a JSON-ready value."""
+    """Return 16 hexadecimal digits that identify a JSON-ready value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def input_hash(run: RunSource) -> str:
-    """Return 16 hexadecimal digits that stand for the data of a run, to the last bit."""
+    """Return 16 hexadecimal digits that identify the data of a run, to the last bit."""
     if run.source is None:
         return hash_of(run.error)
     if isinstance(run.source, SigmoidFit):
@@ -80,49 +82,51 @@ def input_hash(run: RunSource) -> str:
     return digest.hexdigest()[:16]
 
 
-def row_of(given: Analysis | FailedAnalysis, request: AnalysisOptions, options: str, source: str) -> Row:
-    """Return the row of an answer; of a refused run the name and the reason are known."""
-    row: Row = dict.fromkeys(columns_of(request))
-    row |= {"run": given.name, "version": __version__, "seed": request.seed, "options": options, "input": source}
-    if isinstance(given, FailedAnalysis):
-        return row | {"error": given.error, "at_bound": [], "notes": []}
-    fit = given.fit
+def row_of(analysis: Analysis | FailedAnalysis, options: AnalysisOptions, options_hash: str, source_hash: str) -> Row:
+    """Return the row of an analysis; that of a failed one holds the name and the error only."""
+    row: Row = dict.fromkeys(columns_of(options)) | {
+        "run": analysis.name, "version": __version__, "seed": options.seed, "options": options_hash,
+        "input": source_hash,
+    }  # fmt: skip
+    if isinstance(analysis, FailedAnalysis):
+        return row | {"error": analysis.error, "at_bound": [], "notes": []}
+    fit = analysis.fit
     row |= {"verdict": str(fit.verdict), "reason": fit.reason, "R0_source": fit.R0_source, "n_points": fit.n_points}
-    row |= {name: finite(getattr(fit.params, name)) for name in PARAMETER_NAMES}
+    row |= {name: getattr(fit.params, name) for name in PARAMETER_NAMES}
     row |= {"compute_first": fit.compute_range[0], "compute_last": fit.compute_range[1]}
     row |= {"compute_unit": fit.compute_unit, "min_compute": fit.options.min_compute}
-    row |= {"max_compute": finite(fit.options.max_compute), "ssr": finite(fit.ssr)}
-    row |= {"at_bound": list(fit.at_bound), "notes": list(given.notes)}
-    return plain(row | _intervals(given) | _forecast(given))  # type: ignore[no-any-return]
+    row |= {"max_compute": fit.options.max_compute, "ssr": fit.ssr}
+    row |= {"at_bound": list(fit.at_bound), "notes": list(analysis.notes)}
+    return plain(row | _intervals(analysis) | _forecast(analysis))  # type: ignore[no-any-return]
 
 
-def _intervals(given: Analysis) -> Row:
-    if given.bootstrap is None:
+def _intervals(analysis: Analysis) -> Row:
+    if analysis.bootstrap is None:
         return {}
-    boot, row = given.bootstrap, {}
+    boot, row = analysis.bootstrap, {}
     for name in PARAMETER_NAMES:
         row[f"{name}_low"], row[f"{name}_high"] = boot.confidence_interval[name]
-        row[f"{name}_se"] = boot.standard_error[name]
+        row[f"{name}_se"] = boot.half_width_68[name]
     row["A_new_run_low"], row["A_new_run_high"] = boot.confidence_interval_new_run["A"]
     return row
 
 
-def _forecast(given: Analysis) -> Row:
+def _forecast(analysis: Analysis) -> Row:
     row: Row = {}
-    for i, budget in enumerate(given.budgets):
-        at = budget_name(budget)
-        if given.forecast is None:  # too few points for intervals, as in the command's JSON
-            row |= {at: float(given.fit.predict(budget)), at + "_supported": False}
+    for i, budget in enumerate(analysis.budgets):
+        column = budget_name(budget)
+        if analysis.forecast is None:  # too few points for intervals, as in the command's JSON
+            row |= {column: float(analysis.fit.predict(budget)), column + "_supported": False}
             continue
-        of = given.forecast
-        ends = (*of.confidence_interval[i], *of.confidence_interval_new_run[i])
-        values = (float(of.pass_rate[i]), *map(float, ends), bool(of.supported[i]))
-        row |= {at + part: value for part, value in zip(IN_FORECAST, values, strict=True)}
+        f = analysis.forecast
+        ends = (*f.confidence_interval.at(i), *f.confidence_interval_new_run.at(i))
+        values = (float(f.pass_rate[i]), *map(float, ends), bool(f.supported[i]))
+        row |= {column + part: value for part, value in zip(IN_FORECAST, values, strict=True)}
     return row
 
 
 def arrow_schema(columns: dict[str, str], metadata: dict[str, Any]) -> Any:
-    """Return the table's schema; what was asked stands in its metadata."""
+    """Return the schema of the table, with the options in its metadata."""
     import pyarrow as pa
 
     types = {
@@ -134,28 +138,25 @@ def arrow_schema(columns: dict[str, str], metadata: dict[str, Any]) -> Any:
 
 
 def verdict_counts(rows: Sequence[Row]) -> dict[str, int]:
-    """Return how many runs have each verdict, the most frequent first, ``refused`` last."""
-    found: dict[str, int] = {}
-    for row in rows:
-        if row["error"] is None:
-            found[row["verdict"]] = found.get(row["verdict"], 0) + 1
-    ordered = dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    """Return the number of runs with each verdict, the most frequent first, ``refused`` last."""
+    counts = Counter(row["verdict"] for row in rows if row["error"] is None)
+    ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     refused = sum(row["error"] is not None for row in rows)
     return ordered | ({"refused": refused} if refused else {})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitTable:
-    """The fits of many runs, one row each.
+class FitTable(Document):
+    """The fits of many runs, one row per run.
 
     Attributes
     ----------
     rows : tuple of dict
         In the order of the runs: ``run``, ``verdict``, ``A``, ``A_low``, ``A_high`` ... (docs/batch.md has them all);
-        None where there is nothing to say.
+        None where there is no value.
     columns : dict
-        Name of each column, and what it holds.
-    asked : dict
+        Name of each column, with its type.
+    options : dict
         Version, seed, options and the hash of each run's data.
     path : Path or None
         The Parquet file.
@@ -163,24 +164,24 @@ class FitTable:
 
     rows: tuple[Row, ...]
     columns: Mapping[str, str]
-    asked: Mapping[str, Any]
+    options: Mapping[str, Any]
     path: Path | None = None
 
     @property
     def refused(self) -> dict[str, str]:
-        """The runs that could not be answered, each with the reason."""
+        """The runs that were not fitted, each with the error."""
         return {row["run"]: row["error"] for row in self.rows if row["error"] is not None}
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many runs have each verdict."""
+        """The number of runs with each verdict; ``refused`` are those that were not fitted."""
         return verdict_counts(self.rows)
 
     def to_arrow(self) -> Any:
         """Return a pyarrow Table."""
         import pyarrow as pa
 
-        return pa.Table.from_pylist(list(self.rows), schema=arrow_schema(dict(self.columns), dict(self.asked)))
+        return pa.Table.from_pylist(list(self.rows), schema=arrow_schema(dict(self.columns), dict(self.options)))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame, indexed by run."""
@@ -190,24 +191,26 @@ class FitTable:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The number of runs, and of those with each verdict."""
         counts = ", ".join(f"{n:,} {verdict}" for verdict, n in self.verdicts.items())
         return f"{len(self):,} runs: {counts}" + (f"; {self.path}" if self.path is not None else "")
 
-    def __repr__(self) -> str:
-        return f"FitTable({self})"
+    def _record(self) -> dict[str, Any]:
+        return {"verdicts": self.verdicts, "path": self.path, "options": self.options, "rows": self.rows}
 
 
-def row_of_run(run: RunSource, request: AnalysisOptions, on_progress: Progress | None, *, options: str) -> Row:
+def row_of_run(run: RunSource, options: AnalysisOptions, on_progress: Progress | None, *, options_hash: str) -> Row:
     """Return the row of one run."""
-    return row_of(answer(run, request, on_progress), request, options, input_hash(run))
+    return row_of(analyse_run(run, options, on_progress), options, options_hash, input_hash(run))
 
 
-def options_of(runs: Sequence[RunSource], request: AnalysisOptions) -> dict[str, Any]:
-    """Return what a table is of: two with the same have the same rows."""
+def options_of(runs: Sequence[RunSource], options: AnalysisOptions) -> dict[str, Any]:
+    """Return what a table is made of: two tables with the same have the same rows."""
     return {
         "version": __version__,
-        "seed": request.seed,
-        "options": analysis_options(request),
+        "seed": options.seed,
+        "options": analysis_options(options),
         "inputs": [[run.name, input_hash(run)] for run in runs],
     }

@@ -1,4 +1,4 @@
-"""From paths to runs: every file and every run in it on its own, so that one bad file refuses nobody else."""
+"""`RunSource`: a trace, a saved fit or an error; `find_runs` makes them from paths, each file on its own."""
 
 from __future__ import annotations
 
@@ -20,23 +20,29 @@ from rlscaling.traces.trace import Trace
 
 @dataclasses.dataclass(frozen=True)
 class RunSource:
-    """One run to answer: a trace, a saved fit, or the reason why it was refused."""
+    """A run to analyse: a trace, a saved fit, or the error with which it could not be read.
+
+    Attributes
+    ----------
+    messages : tuple of str
+        What the user should know about how the run was read.
+    """
 
     name: str
     source: Trace | SigmoidFit | None = None
     error: str = ""
-    told: tuple[str, ...] = ()  # what was done with it that nobody asked for
+    messages: tuple[str, ...] = ()
 
     def fit(self, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
-        """Fit the trace; take a saved fit as it is, or fit its data again where options were given."""
+        """Fit the trace; take a saved fit as it is, or refit its data if options are given."""
         if isinstance(self.source, SigmoidFit):
             changes = options | ({"compute_unit": compute_unit} if compute_unit else {})
-            fitted = refit(self.source, **changes) if changes else self.source
+            fit = refit(self.source, **changes) if changes else self.source
         elif self.source is not None:
-            fitted = fit_trace(self.source, **options)
+            fit = fit_trace(self.source, **options)
         else:
             raise RLScalingError(self.error)
-        return dataclasses.replace(fitted, name=self.name)
+        return dataclasses.replace(fit, name=self.name)
 
     def trace(self) -> Trace:
         """Return the trace, under the name of the run.
@@ -44,7 +50,7 @@ class RunSource:
         Raises
         ------
         RLScalingError
-            Where it was refused, or is a saved fit.
+            If it could not be read, or is a saved fit.
         """
         if isinstance(self.source, Trace):
             return dataclasses.replace(self.source, name=self.name)
@@ -54,20 +60,20 @@ class RunSource:
 
 
 def find_runs(
-    paths: Iterable[str], reading: ReadOptions, given: Sequence[str] = (), leave_out: Iterable[Path] = ()
+    paths: Iterable[str], reading: ReadOptions, explicit: Sequence[str] = (), leave_out: Iterable[Path] = ()
 ) -> list[RunSource]:
-    """Return every run that the paths stand for, in order, the refused ones with their reason.
+    """Return every run that the paths name, in order, those that could not be read with the error.
 
     Parameters
     ----------
     paths : iterable of str
         Files, folders and globs.
     reading : ReadOptions
-        How files are to be read.
-    given : sequence of str
-        Names of the reading options that were given: they have no effect on a saved fit, and it says so.
+        How to read files.
+    explicit : sequence of str
+        Names of the reading options that the user set: they have no effect on saved fits, which have a message on it.
     leave_out : iterable of Path
-        Files that a folder or glob may hold, but that are no inputs.
+        Files that are no inputs, even if a folder or glob contains them.
     """
     entries: list[RunSource | tuple[Path, Path]] = []
     seen = {path.resolve() for path in leave_out}
@@ -90,55 +96,55 @@ def find_runs(
         runs += _build(next(names), lambda: stitched_parts([file for _, file in logs], reading))
         return _tell_apart(runs)
     for entry in entries:
-        runs += [entry] if isinstance(entry, RunSource) else _read(entry[1], next(names), reading, given)
+        runs += [entry] if isinstance(entry, RunSource) else _read(entry[1], next(names), reading, explicit)
     return _tell_apart(runs)
 
 
 def _files(item: str) -> list[RunSource | tuple[Path, Path]]:
-    """Return (what to name it by, the file) for each file of a path or glob, or a refused run in its place."""
+    """Return (the path that names it, the file) for each file of a path or glob, or a failed run in its place."""
     try:
         matches = matches_of(item)
     except (OSError, RLScalingError) as error:
-        return [RunSource(item, error=said(error))]
-    found: list[RunSource | tuple[Path, Path]] = []
+        return [RunSource(item, error=message_of(error))]
+    files: list[RunSource | tuple[Path, Path]] = []
     for match in matches:
         try:
-            found += expand(match)
+            files += expand(match)
         except Exception as error:
-            found.append(RunSource(str(match), error=said(error)))
-    return found
+            files.append(RunSource(str(match), error=message_of(error)))
+    return files
 
 
-def _read(file: Path, name: str, reading: ReadOptions, given: Sequence[str]) -> list[RunSource]:
+def _read(file: Path, name: str, reading: ReadOptions, explicit: Sequence[str]) -> list[RunSource]:
     try:
         if is_saved_fit(file):
-            options = ", ".join("--" + option.replace("_", "-") for option in given)
-            told = (f"{name}: a saved fit; {options} has no effect on it",) if given else ()
+            options = ", ".join("--" + option.replace("_", "-") for option in explicit)
+            messages = (f"{name}: a saved fit; {options} has no effect on it",) if explicit else ()
             fit = load_fit(file)
-            return [RunSource(fit.name or name, fit, told=told)]
+            return [RunSource(fit.name or name, fit, messages=messages)]
     except Exception as error:
-        return [RunSource(name, error=said(error))]
+        return [RunSource(name, error=message_of(error))]
     return _build(name, lambda: parts_of(file, reading))
 
 
 def _build(name: str, read: Callable[[], Parts]) -> list[RunSource]:
-    """Return every run that a reader finds, each on its own."""
+    """Return every run that a reader finds; one that cannot be built does not affect the others."""
     try:
         parts = read()
     except Exception as error:
-        return [RunSource(name, error=said(error))]
+        return [RunSource(name, error=message_of(error))]
     runs = []
     for label, build in parts.items():
         key = f"{name}:{label}" if label else name
         try:
             runs.append(RunSource(key, dataclasses.replace(build(), name=key)))
         except Exception as error:
-            runs.append(RunSource(key, error=said(error)))
+            runs.append(RunSource(key, error=message_of(error)))
     return runs
 
 
-def said(error: Exception) -> str:
-    """Return what to tell of an error that refuses one run; one that nobody foresaw must not take the batch with it."""
+def message_of(error: Exception) -> str:
+    """Return the message of an error that concerns one run; an unexpected one must not stop the others."""
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     if isinstance(error, RLScalingError):
@@ -147,7 +153,7 @@ def said(error: Exception) -> str:
 
 
 def _tell_apart(runs: list[RunSource]) -> list[RunSource]:
-    """Return the runs with names of their own: saved fits bring theirs, which another run may have too."""
+    """Return the runs with unique names: a saved fit has its own name, which another run may have as well."""
     taken: set[str] = set()
     result = []
     for run in runs:

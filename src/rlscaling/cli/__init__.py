@@ -1,8 +1,7 @@
-"""The ``rlscaling`` command.
+"""The ``rlscaling`` command: one module per command.
 
-Exit codes: 0 answered; 2 the command line cannot be carried out as written; 3 data refused (in a batch the other runs
-are still answered); 4 with ``--require-identified`` when a ceiling is not known well enough; 5 workers
-died; 130 interrupted.
+To add an option of fitting or reading, add a field to ``FitOptions`` or ``ReadOptions``; to add a command, write its
+module and one line in ``app.COMMANDS``.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from rlscaling.cli.parser import build_parser
+from rlscaling.cli.app import build_parser
+from rlscaling.cli.arguments import UsageError
+from rlscaling.cli.exit_codes import CLOSED_PIPE, INTERRUPTED, REFUSED, USAGE, WORKERS
+from rlscaling.errors import RLScalingError, WorkersError
 
 __all__ = ["main"]
-
-USAGE, REFUSED, WORKERS, INTERRUPTED, CLOSED_PIPE = 2, 3, 5, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,15 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         args = build_parser().parse_args(argv)
+        _make_printable()
+        code = int(args.run_command(args))
+        sys.stdout.flush()
     except SystemExit as stop:  # argparse has already said what and why
         return int(stop.code or 0)
-    _make_printable()
-    from rlscaling.cli.inputs import UsageError
-    from rlscaling.errors import RLScalingError, WorkersError
-
-    try:
-        code = int(args.command(args))
-        sys.stdout.flush()
     except UsageError as error:
         return _complain(str(error), USAGE)
     except BrokenPipeError:
@@ -73,7 +69,7 @@ def _make_printable() -> None:
 
 
 def _close_stdout() -> None:
-    """Nobody reads any more: point stdout at nothing, so that the interpreter's last flush is silent."""
+    """Point stdout at nothing once its reader is gone, so that the interpreter's last flush is silent."""
     try:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())

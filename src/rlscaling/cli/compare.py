@@ -1,97 +1,126 @@
-"""``rlscaling compare`` and ``rlscaling loo``: fit every run, group them into recipes, compare, print, draw."""
+"""``rlscaling compare`` and ``rlscaling loo``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
-from rlscaling.batch.sources import RunSource, said
-from rlscaling.cli import output
-from rlscaling.cli.commands import REFUSED, check_plot
-from rlscaling.cli.inputs import UsageError, find_runs, fit_options
-from rlscaling.cli.pictures import save_wide
+from rlscaling.batch.analysis import SCHEMA_VERSION, AnalysisOptions, FailedAnalysis, Progress, analyse, fit_run
+from rlscaling.batch.sources import RunSource
+from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed
+from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
+from rlscaling.cli.figures import save_wide
+from rlscaling.cli.inputs import ComparisonRequest, comparison_request, find_runs, recipe_names
 from rlscaling.comparing.compare import Comparison, compare
 from rlscaling.comparing.leave_one_out import LeaveOneOut, leave_one_out
-from rlscaling.comparing.tables import ceiling_line, headline, shown_pairs, tables, tail_lines
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.option_fields import positive
 from rlscaling.plotting.comparisons import plot_comparison, plot_loo
 from rlscaling.version import __version__
 
+EXAMPLES = f"""\
+examples:
+  rlscaling compare a.csv b.csv c.csv --compute 100000 --plot compare.png
+  rlscaling compare "runs/*/trace.jsonl" --by recipe --compute 50000 100000 --json
+
+{EXIT_CODES}"""
+LEAVE_ONE_OUT_EXAMPLES = f"""\
+examples:
+  rlscaling loo "runs/*/trace.jsonl" --plot loo.png
+  rlscaling loo base.csv no-filter.csv no-clip.csv --by run --reference base --json
+
+{EXIT_CODES}"""
+
+Result = TypeVar("Result", Comparison, LeaveOneOut)
 Recipes = dict[str, list[SigmoidFit]]
 
 
-def compare_runs(args: argparse.Namespace) -> int:
-    """Answer ``rlscaling compare`` and return the exit code."""
-
-    def work(recipes: Recipes, shared: dict[str, Any]) -> Comparison:
-        return compare(recipes, at=args.budgets, **shared)
-
-    found, refused = _run(args, work)
-    _write(args, found.to_dict(), refused, lambda printer: print_comparison(printer, found))
-    if args.plot is not None:
-        save_wide(Path(args.plot), lambda ax: plot_comparison(found, ax))
-    return REFUSED if refused else 0
-
-
-def leave_one_out_runs(args: argparse.Namespace) -> int:
-    """Answer ``rlscaling loo`` and return the exit code."""
-
-    def work(recipes: Recipes, shared: dict[str, Any]) -> LeaveOneOut:
-        return leave_one_out(recipes, reference=args.reference, **shared)
-
-    found, refused = _run(args, work)
-    _write(args, found.to_dict(), refused, lambda printer: print_leave_one_out(printer, found))
-    if args.plot is not None:
-        save_wide(Path(args.plot), lambda ax: plot_loo(found, ax))
-    return REFUSED if refused else 0
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``rlscaling compare``."""
+    parser.epilog = EXAMPLES
+    _add_paths(parser)
+    group = parser.add_argument_group("comparison")
+    add_renamed(
+        group, "--compute", ("--at",), dest="budgets", metavar="C", nargs="+", type=positive,
+        help="budgets at which to compare; the first decides (default: 100000 for GPU-hours, none for other units)",
+    )  # fmt: skip
+    _add_shared(parser, group, by="run")
 
 
-def _run(args: argparse.Namespace, work: Any) -> tuple[Any, list[FailedAnalysis]]:
-    """Fit the runs and do the work; a run that is refused leaves the others to be compared."""
-    options = fit_options(args)
-    check_plot(args.plot, args.overwrite)
-    runs = find_runs(args)
-    shared = comparison_options(args)
-    fits: dict[str, SigmoidFit] = {}
-    refused: list[FailedAnalysis] = []
-    with output.progress(len(runs), args.resamples) as bar:
-        for run in runs:
-            try:
-                fits[run.name] = _fit(run, options, args.compute_unit)
-            except Exception as error:
-                refused.append(FailedAnalysis(run.name, said(error)))
-            bar.run_done()
-        for one in refused:
-            print(f"rlscaling: error: {one.name}: {one.error}", file=sys.stderr)
-        if len(fits) < 2 and refused:
+def add_leave_one_out_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``rlscaling loo``."""
+    parser.epilog = LEAVE_ONE_OUT_EXAMPLES
+    _add_paths(parser)
+    group = parser.add_argument_group("comparison")
+    group.add_argument(
+        "--reference",
+        metavar="NAME",
+        default="scalerl",
+        help="recipe that the others are variants of (default: scalerl)",
+    )
+    _add_shared(parser, group, by="recipe")
+
+
+def _add_paths(parser: argparse.ArgumentParser) -> None:
+    options.add_paths(
+        parser, "traces, folders with a trace.jsonl, quoted globs, or fits saved with --save; two recipes or more"
+    )
+
+
+def _add_shared(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup, *, by: str) -> None:
+    options.add_comparison_options(group, by=by)
+    options.add_fit_options(parser)
+    options.add_reading_options(parser, without=("compute_unit", "device_factor"))
+    outputs = parser.add_argument_group("output")
+    options.add_json(outputs)
+    options.add_plot(outputs, "draw a figure (.png, .svg, .pdf)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``rlscaling compare`` and return the exit code."""
+    request = comparison_request(args)
+    comparison, failures = _compare(
+        request, lambda recipes, shared: compare(recipes, compute=request.budgets, **shared)
+    )
+    return _write(comparison, failures, request, plot_comparison)
+
+
+def run_leave_one_out(args: argparse.Namespace) -> int:
+    """Run ``rlscaling loo`` and return the exit code."""
+    request = comparison_request(args)
+    result, failures = _compare(
+        request, lambda recipes, shared: leave_one_out(recipes, reference=request.reference, **shared)
+    )
+    return _write(result, failures, request, plot_loo)
+
+
+def _compare(
+    request: ComparisonRequest, work: Callable[[Recipes, dict[str, Any]], Result]
+) -> tuple[Result, list[FailedAnalysis]]:
+    """Fit the runs and compare them; a run that cannot be fitted leaves the others to be compared."""
+    runs, comparison = find_runs(request.inputs), request.comparison
+    with output.progress(len(runs), comparison.n_resamples) as bar:
+        results = analyse(runs, request.analysis, work=_fit, on_progress=bar.reached)
+        failures = [result for result in results if isinstance(result, FailedAnalysis)]
+        for failure in failures:
+            print(f"rlscaling: error: {failure.name}: {failure.error}", file=sys.stderr)
+        fits = [result for result in results if isinstance(result, SigmoidFit)]
+        if len(fits) < 2 and failures:
             raise FitError(f"{len(fits)} of {len(runs)} runs could be fitted; a comparison needs two")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RLScalingWarning)  # they stand among the notes
-            return work(group(fits, args.by), shared | {"on_progress": bar.replicates("comparing")}), refused
+            shared = comparison.arguments() | {"on_progress": bar.replicates("comparing")}
+            return work(_by_recipe(fits, request.by), shared), failures
 
 
-def comparison_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return how recipes are to be compared, as `compare` takes it."""
-    return {
-        "margin": args.margin,
-        "shared_R0": not args.own_R0,
-        "rng": args.seed,
-        "n_resamples": args.resamples,
-        "confidence_level": args.confidence_level,
-        "seed_sd": args.seed_sd,
-        "device_factors": dict(args.device_factor) if args.device_factor else None,
-    }
-
-
-def _fit(run: RunSource, options: dict[str, Any], compute_unit: str | None) -> SigmoidFit:
-    fit = run.fit(options, compute_unit)
+def _fit(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> SigmoidFit:
+    fit = fit_run(run, analysis)
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         raise FitError(
             f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "
@@ -100,71 +129,24 @@ def _fit(run: RunSource, options: dict[str, Any], compute_unit: str | None) -> S
     return fit
 
 
-def group(fits: dict[str, SigmoidFit], by: str) -> Recipes:
+def _by_recipe(fits: Sequence[SigmoidFit], by: str) -> Recipes:
     """Return the fits of each recipe."""
-    names = recipe_names({name: fit.metadata for name, fit in fits.items()}, by)
+    names = recipe_names({fit.name: fit.metadata for fit in fits}, by)
     recipes: Recipes = {}
-    for name, fit in fits.items():
-        recipes.setdefault(names[name], []).append(fit)
+    for fit in fits:
+        recipes.setdefault(names[fit.name], []).append(fit)
     return recipes
 
 
-def recipe_names(headers: Mapping[str, Mapping[str, Any]], by: str) -> dict[str, str]:
-    """Return the recipe of each run: its own, or that which its header names.
-
-    Raises
-    ------
-    UsageError
-        When two runs name the same recipe and the same seed: they would count as two seeds.
-    """
-    if by == "run":
-        return {name: name for name in headers}
-    recipes: dict[str, str] = {}
-    seeds: dict[tuple[str, str], str] = {}
-    for name, header in headers.items():
-        recipe, seed = str(header.get("recipe") or name), header.get("seed")
-        if seed is not None and (recipe, str(seed)) in seeds:
-            raise UsageError(
-                f"{seeds[recipe, str(seed)]} and {name} both say recipe {recipe!r}, seed {seed}: leave one of them "
-                "out, or take every run as a recipe with --by run"
-            )
-        seeds[recipe, str(seed)] = name
-        recipes[name] = recipe
-    return recipes
-
-
-def _write(args: argparse.Namespace, answer: dict[str, Any], refused: Sequence[FailedAnalysis], show: Any) -> None:
-    if args.json:
+def _write(
+    result: Result, failures: Sequence[FailedAnalysis], request: ComparisonRequest, plot: Callable[..., object]
+) -> int:  # fmt: skip
+    if request.output.json:
         head = {"schema_version": SCHEMA_VERSION, "version": __version__}
-        output.print_json(head | answer | {"refused": [{"run": one.name, "error": one.error} for one in refused]})
+        refused = [{"run": failure.name, "error": failure.error} for failure in failures]
+        output.print_json(head | result.to_dict() | {"refused": refused})
     else:
-        show(output.Printer(sys.stdout))
-
-
-def print_comparison(printer: output.Printer, comparison: Comparison) -> None:
-    """Write a comparison: who leads, then the tables."""
-    matches = shown_pairs(comparison)
-    decided = comparison.decided
-    printer.line(headline(comparison), "bold green" if decided else "bold yellow")
-    printer.line(ceiling_line(comparison))
-    for title, header, rows in tables(comparison, matches):
-        printer.line()
-        if title:
-            printer.line(f"  {title}")
-        printer.table(header, rows)
-    if comparison.spread is not None:
-        printer.line()
-        for text in str(comparison.spread).splitlines():
-            printer.line(f"  {text}")
-    printer.line()
-    for text in tail_lines(comparison, matches):
-        printer.line(f"  {text}")
-
-
-def print_leave_one_out(printer: output.Printer, loo: LeaveOneOut) -> None:
-    """Write a leave-one-out: what the variants lose, then the table."""
-    printer.line(loo.headline, "bold")
-    for table in loo.tables():
-        printer.table(table.header, table.rows)
-    for text in loo.footnotes():
-        printer.line(f"  {text}")
+        output.Printer(sys.stdout).document(result)
+    if request.output.plot is not None:
+        save_wide(request.output.plot, lambda ax: plot(result, ax))
+    return REFUSED if failures else 0

@@ -1,4 +1,4 @@
-"""``rlscaling ingest``: read logs, print a receipt for every run, keep the evaluations with it."""
+"""``rlscaling ingest``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 from rlscaling.batch.analysis import SCHEMA_VERSION
 from rlscaling.batch.sources import RunSource
-from rlscaling.cli.commands import REFUSED, check_new
-from rlscaling.cli.inputs import UsageError, find_runs
+from rlscaling.cli import options
+from rlscaling.cli.arguments import UsageError
+from rlscaling.cli.exit_codes import EXIT_CODES_OF_LOGS, REFUSED
+from rlscaling.cli.inputs import find_runs, ingest_request
 from rlscaling.cli.output import Printer, print_json
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.printing.numbers import unit_text
@@ -21,29 +23,49 @@ from rlscaling.traces.trace_files import write_trace, write_traces
 from rlscaling.version import __version__
 
 SUMMARY = ("Read as ", "Resumes: ")
-"""How the notes begin that tell a receipt in short."""
+"""How the notes begin that summarize a receipt."""
 
 
-def ingest(args: argparse.Namespace) -> int:
+EXAMPLES = f"""\
+examples:
+  rlscaling ingest checkpoints/proj/exp.jsonl -o runs.parquet
+  rlscaling ingest wandb/ --metric "val-core/*/acc/mean@*" -o runs.parquet
+  rlscaling ingest tb/run-1 tb/run-2 --stitch --n-gpus 64 --json
+
+{EXIT_CODES_OF_LOGS}"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = EXAMPLES
+    options.add_log_inputs(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o", "--out", metavar="FILE",
+        help="write the runs with their receipts: .parquet, or for a single run .jsonl, or .csv (without a receipt) "
+        "(default: not written)",
+    )  # fmt: skip
+    group.add_argument("--overwrite", action="store_true", help="let --out replace a file (default: no)")
+    options.add_json(group)
+
+
+def run(args: argparse.Namespace) -> int:
     """Read every run, print the receipts, write the file, and return the exit code."""
-    out = Path(args.out) if args.out is not None else None
-    if out is not None:
-        check_new(out, "--out", args.overwrite)
-        if out.suffix not in (".parquet", ".jsonl", ".csv"):
-            raise UsageError(f"--out {out}: end the name in .parquet (or .jsonl or .csv for a single run)")
-    runs = [_without_fit(run) for run in find_runs(args, receipts=True)]
+    request = ingest_request(args)
+    runs = [_without_fit(run) for run in find_runs(request.inputs)]
     traces = {run.name: run.source for run in runs if isinstance(run.source, Trace)}
-    if out is not None and traces:
-        _write(traces, out, args.overwrite)
+    out = request.out if traces else None
+    if out is not None:
+        _write(traces, out, request.output.overwrite)
     for run in runs:
         if run.error:
             print(f"rlscaling: error: {run.name}: {run.error}", file=sys.stderr)
-    if args.json:
+    if request.output.json:
         head = {"schema_version": SCHEMA_VERSION, "version": __version__}
-        print_json(head | {"out": str(out) if out and traces else None, "runs": [_record(run) for run in runs]})
+        print_json(head | {"out": None if out is None else str(out), "runs": [_record(run) for run in runs]})
     else:
         _print(Printer(sys.stdout), runs)
-        if out is not None and traces:
+        if out is not None:
             print(f"rlscaling: wrote {len(traces)} run{'s' * (len(traces) > 1)} to {out}", file=sys.stderr)
     return REFUSED if len(traces) < len(runs) else 0
 
@@ -93,7 +115,7 @@ def _print(printer: Printer, runs: Sequence[RunSource]) -> None:
         receipt = trace.metadata.get("receipt")
         for line in receipt_lines(receipt) if receipt else ():
             printer.line(f"  {line}")
-        told = [finding["what"] for finding in receipt["warnings"]] if receipt else []
+        warned = [finding["what"] for finding in receipt["warnings"]] if receipt else []
         for note in trace.notes:
-            if note not in told and not note.startswith(SUMMARY):
+            if note not in warned and not note.startswith(SUMMARY):
                 printer.line(f"  note: {note}")

@@ -1,19 +1,24 @@
-"""Printing: rich tables on a terminal, plain text in a pipe, one JSON object for programs, progress on stderr."""
+"""Text on a terminal, plain text in a pipe, JSON for programs, progress on stderr."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rlscaling.batch.analysis import Analysis, AnalysisOptions, FailedAnalysis, Progress
-from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
-from rlscaling.forecasting.results import forecast_rows, reach_text
-from rlscaling.printing.document import text_table
-from rlscaling.printing.numbers import interval, number, unit_text
-from rlscaling.uncertainty.bootstrap import bootstrap_rows
+from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, FailedAnalysis, Progress
+from rlscaling.fitting.sigmoid_fit import at_twice_text, not_identified, provenance
+from rlscaling.fitting.verdict import Verdict
+from rlscaling.forecasting.cutoffs import CutoffSensitivity
+from rlscaling.forecasting.results import reach_text
+from rlscaling.printing.document import Document, as_text, text_table
+from rlscaling.printing.numbers import interval, number, percent, unit_text
+from rlscaling.uncertainty.bootstrap import NEW_RUN
+from rlscaling.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-COLORS = {
+COLORS = {str(verdict): "bold red" for verdict in Verdict} | {
     "identified": "bold green",
     "approximate": "bold cyan",
     "weak": "bold yellow",
@@ -29,12 +34,46 @@ COLORS = {
     "refused": "bold red",
 }
 MANY_REPLICATES = 5000  # from here on one run takes long enough for a bar
-NEW_RUN = "'new run' adds the spread between seeds: sd {:g} of A; 'this run' is what more of this run would show"
 
 
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object on stdout."""
     print(json.dumps(value, allow_nan=False, indent=2))
+
+
+def print_messages(result: Analysis | FailedAnalysis) -> None:
+    """Write on stderr what the reader assumed, or why a run was not analysed."""
+    if isinstance(result, FailedAnalysis):
+        name = "" if result.name in result.error else f"{result.name}: "
+        print(f"rlscaling: error: {name}{result.error}", file=sys.stderr)
+        return
+    for note in result.messages:
+        print(f"rlscaling: {result.name}: {note}", file=sys.stderr)
+
+
+def write_documents(
+    results: Sequence[tuple[str, Document | FailedAnalysis]], *, json: bool, seed: int, split: Document | None = None
+) -> bool:
+    """Write the result of every run, and before them how a budget is split; return whether a run failed."""
+    failures = [result for _, result in results if isinstance(result, FailedAnalysis)]
+    for failure in failures:
+        print(f"rlscaling: error: {failure.name}: {failure.error}", file=sys.stderr)
+    if json:
+        records = [
+            {"run": result.name, "error": result.error} if isinstance(result, FailedAnalysis) else result.to_dict()
+            for _, result in results
+        ]
+        head: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": seed}
+        head |= {} if split is None else {"split": split.to_dict()}
+        print_json(records[0] | head if len(records) == 1 else {**head, "runs": records})
+        return bool(failures)
+    printer = Printer(sys.stdout)
+    if split is not None:
+        printer.document(split)
+    for name, result in results:
+        if not isinstance(result, FailedAnalysis):
+            printer.document(result, f"[{name}] ")
+    return bool(failures)
 
 
 class Printer:
@@ -56,21 +95,17 @@ class Printer:
             self.console.print(text, style=style or None, soft_wrap=False)
 
     def heading(self, text: str) -> None:
-        """Write the name of what follows."""
-        self.line(text, "bold")
-
-    def verdict(self, given: Analysis) -> None:
-        """Write the verdict in its colour, the run and the reason."""
-        verdict, name, reason = str(given.fit.verdict), given.name, given.fit.reason
-        if self.console is None:
-            self.line(f"{verdict} [{name}]: {reason}")
+        """Write a line in bold; a verdict at its beginning has its colour."""
+        verdict, rest = _verdict_first(text)
+        if self.console is None or not verdict:
+            self.line(text, "bold")
             return
         from rich.text import Text
 
-        self.console.print(Text.assemble((verdict, _color(verdict)), (f" [{name}]", "bold"), f": {reason}"))
+        self.console.print(Text.assemble((verdict, COLORS[verdict]), (rest, "bold")))
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], verdict_column: int | None = None) -> None:
-        """Write a table: the first column to the left, the others to the right."""
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write a table: the first column to the left, the others to the right, verdicts in their colours."""
         if self.console is None:
             self.line(text_table(rows, header))
             return
@@ -82,105 +117,118 @@ class Printer:
         for i, name in enumerate(header):
             table.add_column(Text(name), justify="left" if i == 0 else "right", overflow="fold")
         for row in rows:
-            cells = [Text(cell, _color(cell) if i == verdict_column else "") for i, cell in enumerate(row)]
-            table.add_row(*cells)
+            table.add_row(*(Text(cell, COLORS.get(cell, "")) for cell in row))
         self.console.print(table)
 
-    def answers(
-        self, answers: Sequence[Analysis | FailedAnalysis], request: AnalysisOptions, *, forecast_first: bool
-    ) -> None:
-        """Write every answer, and an overview when there are several."""
-        for given in answers:
-            if isinstance(given, Analysis):
-                self.answer(given, request, forecast_first=forecast_first)
-                if len(answers) > 1:
-                    self.line()
-        if any(isinstance(given, Analysis) and given.bootstrap is not None for given in answers):
-            self.line("  " + NEW_RUN.format(request.seed_sd), "dim")
-        if len(answers) > 1:
-            self.line()
-            self.overview(answers, request)
+    def tables(self, document: Document) -> None:
+        """Write the tables of a result."""
+        for table in document.tables():
+            if table.rows:
+                if table.title:
+                    self.line(f"  {table.title}")
+                self.table(table.header, table.rows)
 
-    def answer(self, given: Analysis, request: AnalysisOptions, *, forecast_first: bool = False) -> None:
-        """Write the answer on one run, the verdict first."""
-        self.verdict(given)
+    def document(self, document: Document, name: str = "") -> None:
+        """Write a result that prints itself, its headline in bold; ``name`` comes before the headline."""
+        if self.console is None:
+            self.line(name + as_text(document))
+            return
+        self.heading(name + document.headline)
+        self.tables(document)
+        for text in document.footnotes():
+            self.line(f"  {text}", "dim")
+
+    def analyses(
+        self, analyses: Sequence[Analysis | FailedAnalysis], options: AnalysisOptions, *, forecast_first: bool
+    ) -> None:
+        """Write every analysis, and an overview when there are several."""
+        for analysis in analyses:
+            if isinstance(analysis, Analysis):
+                self.analysis(analysis, options, forecast_first=forecast_first)
+                if len(analyses) > 1:
+                    self.line()
+        if any(isinstance(analysis, Analysis) and analysis.bootstrap is not None for analysis in analyses):
+            self.line("  " + NEW_RUN.format(options.seed_sd), "dim")
+        if len(analyses) > 1:
+            self.line()
+            self.overview(analyses, options)
+
+    def analysis(self, analysis: Analysis, options: AnalysisOptions, *, forecast_first: bool = False) -> None:
+        """Write the analysis of one run, the verdict first."""
+        self.heading(f"{analysis.fit.verdict} [{analysis.name}]: {analysis.fit.reason}")
         parts = [self._parameters, self._forecast]
         for part in reversed(parts) if forecast_first else parts:
-            part(given, request)
-        for text in _reach_lines(given):
+            part(analysis, options)
+        for text in _reach_lines(analysis):
             self.line("  " + text)
-        if given.cutoffs is not None:
-            self._cutoffs(given)
-        for note in given.notes:
-            if note not in given.told:
+        if analysis.cutoffs is not None:
+            self._cutoffs(analysis.cutoffs)
+        for note in analysis.notes:
+            if note not in analysis.messages:
                 self.line(f"  note: {note}", "dim")
 
-    def _parameters(self, given: Analysis, request: AnalysisOptions) -> None:
-        boot = given.bootstrap
-        if boot is None:
-            self.table(["", "estimate", "", ""], parameter_rows(given.fit))
-            self.line("  " + provenance(given.fit), "dim")
+    def _parameters(self, analysis: Analysis, options: AnalysisOptions) -> None:
+        if (boot := analysis.bootstrap) is None:
+            self.tables(analysis.fit)
+            self.line("  " + provenance(analysis.fit), "dim")
             return
-        level = f"{100 * request.confidence_level:g} %"
-        self.table(["", "estimate", f"{level} this run", f"{level} new run", ""], bootstrap_rows(boot))
-        for text in twice_lines(given.fit):
-            self.line(text)
-        how = f"{boot.n_resamples:,} replicates ({boot.scheme}, seed {request.seed})"
-        self.line(f"  {how}; {provenance(given.fit)}", "dim")
+        self.tables(boot)
+        for text in at_twice_text(analysis.fit):
+            self.line("  " + text)
+        replicates = f"{boot.n_resamples:,} replicates ({boot.scheme}, seed {options.seed})"
+        self.line(f"  {replicates}; {provenance(analysis.fit)}", "dim")
 
-    def _forecast(self, given: Analysis, request: AnalysisOptions) -> None:
-        level = f"{100 * request.confidence_level:g} %"
-        header = [unit_text(given.fit.compute_unit), "of data", "pass rate", f"{level} this run", f"{level} new run"]
-        if given.forecast is not None:
-            self.table(header, forecast_rows(given.forecast))
-        elif given.budgets:
-            last = given.fit.compute_range[1]
-            self.table(header, [[number(c), f"{c / last:.3g}x", "not identified", "", ""] for c in given.budgets])
+    def _forecast(self, analysis: Analysis, options: AnalysisOptions) -> None:
+        if analysis.forecast is not None:
+            self.tables(analysis.forecast)
+        elif analysis.budgets:  # too few points for intervals
+            level, last = percent(options.confidence_level), analysis.fit.compute_range[1]
+            header = [
+                unit_text(analysis.fit.compute_unit),
+                "of data",
+                "pass rate",
+                f"{level} this run",
+                f"{level} new run",
+            ]
+            self.table(header, [[number(c), f"{c / last:.3g}x", "not identified", "", ""] for c in analysis.budgets])
 
-    def _cutoffs(self, given: Analysis) -> None:
-        title, *_ = str(given.cutoffs).splitlines()
-        self.line(f"  {title}")
+    def _cutoffs(self, cutoffs: CutoffSensitivity) -> None:
         if self.console is None:
-            for text in str(given.cutoffs).splitlines()[1:]:
-                self.line("  " + text)
+            self.line(textwrap.indent(as_text(cutoffs), "  "))
             return
-        rows = []
-        assert given.cutoffs is not None
-        for row in given.cutoffs.rows:
-            ci = interval(row["ci_low"], row["ci_high"]) if row["ci_low"] is not None else ""
-            ceiling = number(row["A"], 3) if row["A"] is not None else ""
-            rows.append([number(row["min_compute"]), str(row["n_points"]), ceiling, ci, row["verdict"] or row["error"]])
-        self.table(["min_compute", "points", "A", "95 % interval", "verdict"], rows, verdict_column=4)
-        if given.cutoffs.warning:
-            self.line("  " + given.cutoffs.warning, "yellow")
+        self.line(f"  {cutoffs.headline}")
+        self.tables(cutoffs)
+        if cutoffs.warning:
+            self.line(f"  {cutoffs.warning}", "yellow")
 
-    def overview(self, answers: Sequence[Analysis | FailedAnalysis], request: AnalysisOptions) -> None:
+    def overview(self, analyses: Sequence[Analysis | FailedAnalysis], options: AnalysisOptions) -> None:
         """Write one row a run: verdict, interval of A, points."""
         rows = []
-        for given in answers:
-            if isinstance(given, FailedAnalysis):
-                rows.append([given.name, "refused", "", "", ""])
+        for analysis in analyses:
+            if isinstance(analysis, FailedAnalysis):
+                rows.append([analysis.name, "refused", "", "", ""])
                 continue
-            ci = given.bootstrap.confidence_interval["A"] if given.bootstrap is not None else None
-            ceiling = "" if not_identified(given.fit, "A") else number(given.fit.A, 3)
+            ci = analysis.bootstrap.confidence_interval["A"] if analysis.bootstrap is not None else None
+            ceiling = "" if not_identified(analysis.fit, "A") else number(analysis.fit.A, 3)
             span = interval(*ci) if ci is not None and ci[0] != ci[1] else ""
-            rows.append([given.name, str(given.fit.verdict), ceiling, span, str(given.fit.n_points)])
+            rows.append([analysis.name, str(analysis.fit.verdict), ceiling, span, str(analysis.fit.n_points)])
         self.heading("Overview")
-        header = ["run", "verdict", "A", f"{100 * request.confidence_level:g} % this run", "points"]
-        self.table(header, rows, verdict_column=1)
+        self.table(["run", "verdict", "A", f"{percent(options.confidence_level)} this run", "points"], rows)
 
 
-def _reach_lines(given: Analysis) -> list[str]:
-    """Return a line for each pass rate that was to be reached; without intervals where there are too few points."""
-    unit = unit_text(given.fit.compute_unit)
-    if given.bootstrap is None:
-        at = [(pass_rate, float(given.fit.compute_to_reach(pass_rate))) for pass_rate in given.reach_asked]
+def _verdict_first(text: str) -> tuple[str, str]:
+    """Return the verdict with which a line begins, or nothing, and the rest of the line."""
+    word = re.match(r"[\w-]*", text)[0]  # type: ignore[index]
+    return (word, text[len(word) :]) if word in COLORS else ("", text)
+
+
+def _reach_lines(analysis: Analysis) -> list[str]:
+    """Return a line for each pass rate to reach; without intervals where there are too few points."""
+    unit = unit_text(analysis.fit.compute_unit)
+    if analysis.bootstrap is None:
+        at = [(pass_rate, float(analysis.fit.compute_to_reach(pass_rate))) for pass_rate in analysis.reach_targets]
         return [f"pass rate {pass_rate:g} at {number(compute)} {unit}, no interval" for pass_rate, compute in at]
-    return [reach_text(reach) for reach in given.reach]
-
-
-def _color(verdict: str) -> str:
-    return COLORS.get(verdict, "bold red")
+    return [reach_text(reach) for reach in analysis.reach]
 
 
 class Bar:

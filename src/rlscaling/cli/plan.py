@@ -1,113 +1,90 @@
-"""``rlscaling backtest`` and ``rlscaling plan``: answer every run, print, draw."""
+"""``rlscaling plan``."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from rlscaling.batch.analysis import SCHEMA_VERSION, FailedAnalysis
-from rlscaling.batch.sources import RunSource, said
-from rlscaling.cli import output
-from rlscaling.cli.commands import REFUSED, check_plot
-from rlscaling.cli.inputs import UsageError, find_runs, fit_options
-from rlscaling.cli.pictures import save_wide
+from rlscaling.batch.analysis import AnalysisOptions, FailedAnalysis, Progress, analyse, fit_run
+from rlscaling.batch.sources import RunSource
+from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed
+from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
+from rlscaling.cli.figures import save_wide
+from rlscaling.cli.inputs import PlanRequest, check_one_figure, find_runs, plan_request
 from rlscaling.errors import FitError
 from rlscaling.forecasting.allocate import Allocation, allocate
-from rlscaling.forecasting.backtest import Backtest, backtest
 from rlscaling.forecasting.plan import Plan, plan
-from rlscaling.plotting.plans import plot_backtest, plot_plan
-from rlscaling.printing.document import Document
-from rlscaling.version import __version__
+from rlscaling.option_fields import positive
+from rlscaling.plotting.plans import plot_plan
+
+EXAMPLES = f"""\
+examples:
+  rlscaling plan run.csv
+  rlscaling plan run.csv --target 0.01 --compute 100000 --next 10000 --json
+  rlscaling plan a.csv b.csv c.csv --split 20000
+
+{EXIT_CODES}"""
 
 
-def backtest_runs(args: argparse.Namespace) -> int:
-    """Answer ``rlscaling backtest`` and return the exit code."""
-    options, runs = fit_options(args), _runs(args)
-
-    def work(run: RunSource) -> Backtest:
-        return backtest(run.trace(), cutoffs=args.cutoffs, models=args.models, rng=args.seed, **options)
-
-    answers = _answer(runs, work)
-    code = _write(args, answers)
-    if args.plot is not None and isinstance(found := answers[0], Backtest):
-        save_wide(Path(args.plot), lambda ax: plot_backtest(found, ax))
-    return code
-
-
-def plan_runs(args: argparse.Namespace) -> int:
-    """Answer ``rlscaling plan`` and return the exit code."""
-    options, runs = fit_options(args), _runs(args)
-
-    def work(run: RunSource) -> Plan:
-        fit = run.fit(options, args.compute_unit)
-        return plan(fit, target_half_width=args.target, at=args.at, next_compute=args.next, rng=args.seed)
-
-    answers = _answer(runs, work)
-    split = None
-    if args.split is not None:
-        fits = {given.fit.name: given.fit for given in answers if isinstance(given, Plan)}
-        if len(fits) < 2:
-            raise FitError(
-                f"--split {args.split:g}: {len(fits)} of {len(answers)} runs could be planned; give two or more"
-            )
-        split = allocate(fits, args.split, at=args.at, rng=args.seed)
-    code = _write(args, answers, split)
-    if args.plot is not None and isinstance(found := answers[0], Plan):
-        save_wide(Path(args.plot), lambda ax: plot_plan(found, ax))
-    return code
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = EXAMPLES
+    options.add_paths(parser, "traces, folders, quoted globs, or fits saved with --save")
+    group = parser.add_argument_group("plan")
+    group.add_argument(
+        "--target",
+        metavar="X",
+        type=positive,
+        default=0.02,
+        help="half-width of the 95 %% interval to aim for (default: 0.02)",
+    )
+    add_renamed(
+        group, "--compute", ("--at",), dest="budget", metavar="C", type=positive,
+        help="plan for the pass rate at this compute (default: for the ceiling A)",
+    )  # fmt: skip
+    group.add_argument(
+        "--next", metavar="C", type=positive,
+        help="show what this much more compute would bring (default: a round number near half of the compute so far)",
+    )  # fmt: skip
+    group.add_argument(
+        "--split", metavar="N", type=positive,
+        help="also split this much compute over the runs, as candidate recipes: which to extend and which to drop, "
+        "by their pass rate at --compute, else at 100000 GPU-hours (default: no split)",
+    )  # fmt: skip
+    options.add_seed(group)
+    options.add_fit_options(parser)
+    options.add_reading_options(parser, without=("compute_unit", "device_factor"))
+    outputs = parser.add_argument_group("output")
+    options.add_json(outputs)
+    options.add_plot(outputs, "draw a figure of a single run (.png, .svg, .pdf)")
 
 
-def _runs(args: argparse.Namespace) -> list[RunSource]:
-    """Return the runs; a picture is of one, and could be written."""
-    check_plot(args.plot, args.overwrite)
-    runs = find_runs(args)
-    if args.plot is not None and len(runs) > 1:
-        raise UsageError(f"--plot {args.plot}: {len(runs)} runs; draw them one by one")
-    return runs
+def run(args: argparse.Namespace) -> int:
+    """Plan every run and return the exit code."""
+    request = plan_request(args)
+    runs = find_runs(request.inputs)
+    check_one_figure(request.output, runs)
 
+    def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Plan:
+        return plan(
+            fit_run(run, analysis), target_half_width=request.target, compute=request.budget,
+            next_compute=request.next, rng=analysis.seed,
+        )  # fmt: skip
 
-def _answer(runs: list[RunSource], work: Callable[[RunSource], Any]) -> list[Any]:
-    answers = []
     with output.progress(len(runs), 0) as bar:
-        for run in runs:
-            try:
-                answers.append(work(run))
-            except Exception as error:
-                answers.append(FailedAnalysis(run.name, said(error)))
-            bar.run_done()
-    return answers
+        results = analyse(runs, request.analysis, work=work, on_progress=bar.reached)
+    split = None if request.split is None else _split(request.split, results, request)
+    named = [(run.name, result) for run, result in zip(runs, results, strict=True)]
+    failed = output.write_documents(named, json=request.output.json, seed=request.analysis.seed, split=split)
+    result = results[0]
+    if request.output.plot is not None and isinstance(result, Plan):
+        save_wide(request.output.plot, lambda ax: plot_plan(result, ax))
+    return REFUSED if failed else 0
 
 
-def _write(args: argparse.Namespace, answers: list[Any], split: Allocation | None = None) -> int:
-    """Write every answer, and how a budget is split over them, and return the exit code."""
-    refused = [given for given in answers if isinstance(given, FailedAnalysis)]
-    for one in refused:
-        print(f"rlscaling: error: {one.name}: {one.error}", file=sys.stderr)
-    if args.json:
-        records = [
-            a.to_dict() if not isinstance(a, FailedAnalysis) else {"run": a.name, "error": a.error} for a in answers
-        ]
-        head: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "version": __version__, "seed": args.seed}
-        head |= {} if split is None else {"split": split.to_dict()}
-        output.print_json(records[0] | head if len(records) == 1 else {**head, "runs": records})
-        return REFUSED if refused else 0
-    printer = output.Printer(sys.stdout)
-    if split is not None:
-        _print(printer, split, "")
-    for given in answers:
-        if not isinstance(given, FailedAnalysis):
-            name = given.trace.name if isinstance(given, Backtest) else given.fit.name
-            _print(printer, given, f"[{name}] ")
-    return REFUSED if refused else 0
-
-
-def _print(printer: output.Printer, found: Document, name: str) -> None:
-    printer.line(name + found.headline, "bold")
-    for table in found.tables():
-        if table.rows:
-            printer.table(table.header, table.rows)
-    for text in found.footnotes():
-        printer.line(f"  {text}")
+def _split(budget: float, results: Sequence[Plan | FailedAnalysis], request: PlanRequest) -> Allocation:
+    fits = {result.fit.name: result.fit for result in results if isinstance(result, Plan)}
+    if len(fits) < 2:
+        raise FitError(f"--split {budget:g}: {len(fits)} of {len(results)} runs could be planned; give two or more")
+    return allocate(fits, budget, compute=request.budget, rng=request.analysis.seed)

@@ -1,4 +1,4 @@
-"""``rlscaling recipes``: what each recipe sets, and who says so."""
+"""``rlscaling recipes``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlscaling.batch.analysis import SCHEMA_VERSION
-from rlscaling.cli.inputs import UsageError
+from rlscaling.cli import options
+from rlscaling.cli.arguments import UsageError
 from rlscaling.cli.output import Printer, print_json
 from rlscaling.trainer.command.arguments import spell
 from rlscaling.trainer.errors import TrainError
@@ -28,8 +29,25 @@ AXES = {
 """Fields of the overview beside the schedule, and the headings of their columns."""
 
 
-def recipes(args: argparse.Namespace) -> int:
-    """Print the recipes asked for and return the exit code."""
+EXAMPLES = """\
+examples:
+  rlscaling recipes
+  rlscaling recipes scalerl dapo --all
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("names", metavar="NAME", nargs="*", help="recipes to show in full (default: all, in short)")
+    parser.add_argument(
+        "--all", action="store_true", help="show every setting, not only those that the paper varies (default: no)"
+    )
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the named recipes, or an overview of all, and return the exit code."""
     try:
         for name in args.names:
             check_recipe(name)
@@ -42,7 +60,7 @@ def recipes(args: argparse.Namespace) -> int:
         return 0
     printer = Printer(sys.stdout)
     _overview(printer, names)
-    everything = bool(args.names)  # of a recipe asked for by name; else what it sets
+    everything = bool(args.names)  # every field of a recipe that is named, else those that it sets
     if not everything:
         first = names[0]
         shared = [row for row in rows if row["recipe"] == first and row["field"] not in RECIPES[first].fields]

@@ -1,4 +1,4 @@
-"""``rlscaling watch``: fit a log again as rows arrive, and say when the run has left its curve."""
+"""``rlscaling watch``."""
 
 from __future__ import annotations
 
@@ -14,22 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from rlscaling.batch.analysis import SCHEMA_VERSION
-from rlscaling.cli import output
-from rlscaling.cli.commands import REFUSED
-from rlscaling.cli.inputs import UsageError, find_runs, fit_options
+from rlscaling.cli import options, output
+from rlscaling.cli.arguments import UsageError
+from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
+from rlscaling.cli.inputs import WatchRequest, find_runs, watch_request
 from rlscaling.errors import RLScalingError
 from rlscaling.fitting.fit import fit_trace
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.forecasting.monitor import MonitorReport, monitor, reference_fit
+from rlscaling.option_fields import positive
 from rlscaling.printing.numbers import number, unit_text
 from rlscaling.readers.paths import forget, is_remote
 from rlscaling.traces.trace import Trace
 from rlscaling.version import __version__
 
+EXAMPLES = f"""\
+examples:
+  rlscaling watch runs/scalerl
+  rlscaling watch runs/scalerl --once --json
+
+{EXIT_CODES}"""
+
 
 @dataclasses.dataclass(frozen=True)
 class WatchStep:
-    """What one look at a log has found, as far as it went; ``waiting`` says why no further.
+    """One look at a log, as far as it could be analysed; ``waiting`` says why no further.
 
     ``fit`` is of the whole run, ``reference`` of its beginning, by which the rest is watched.
     """
@@ -57,7 +66,7 @@ class WatchStep:
         """Return the look as JSON-ready values."""
         report = None if self.report is None else self.report.to_dict()
         out: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "version": __version__, "run": self.name}
-        out |= {"verdict": "waiting" if report is None else report["verdict"], "reason": self.line}
+        out |= {"verdict": "waiting" if report is None else report["status"], "reason": self.line}
         out |= {"alarms": [] if report is None else report["alarms"]}
         if self.trace is not None:
             out |= {"evaluations": len(self.trace), "compute": float(self.trace.compute[-1])}
@@ -76,56 +85,71 @@ class WatchStep:
             return dataclasses.replace(self, waiting=str(error))
 
 
-def watch(args: argparse.Namespace) -> int:
-    """Answer ``rlscaling watch``: once, or until Ctrl-C, which ends it with exit code 0."""
-    options, path = fit_options(args), args.paths[0]
-    live = sys.stdout.isatty() and not args.json and not args.once
-    shown, read, found = "", None, None
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = EXAMPLES
+    options.add_paths(parser, "a growing trace or log, or a folder with a trace.jsonl", nargs=1)
+    group = parser.add_argument_group("watch")
+    group.add_argument("--once", action="store_true", help="check once and exit (default: until Ctrl-C)")
+    group.add_argument(
+        "--interval", metavar="S", type=positive, default=10.0, help="seconds between checks (default: 10)"
+    )
+    options.add_seed(group)
+    options.add_fit_options(parser)
+    options.add_reading_options(parser, without=("compute_unit", "device_factor"))
+    options.add_json(parser.add_argument_group("output"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Watch a run, once or until Ctrl-C, which ends it with exit code 0."""
+    request = watch_request(args)
+    path, live = request.inputs.paths[0], sys.stdout.isatty() and not request.output.json and not request.once
+    shown, read, step = "", None, None
     try:
         while True:
             state = _state(path)
-            if found is None or state != read or is_remote(path):
+            if step is None or state != read or is_remote(path):
                 forget()
-                found, read = look(args, options), state
-            found = found.now(_idle(state))
-            if args.once or found.line != shown:
-                _show(found, args, live)
-            if args.once:
-                return REFUSED if found.trace is None else 0
-            shown = found.line
-            time.sleep(args.interval)
+                step, read = look(request), state
+            step = step.now(_idle(state))
+            if request.once or step.line != shown:
+                _show(step, request, live)
+            if request.once:
+                return REFUSED if step.trace is None else 0
+            shown = step.line
+            time.sleep(request.interval)
     except KeyboardInterrupt:
         if live:
             print()
         return 0
 
 
-def look(args: argparse.Namespace, options: dict[str, Any]) -> WatchStep:
-    """Read the log and fit it; what cannot be said yet is waited for."""
-    runs = find_runs(args)
+def look(request: WatchRequest) -> WatchStep:
+    """Read the log and fit it; where that is not possible yet, the step says what it waits for."""
+    runs = find_runs(request.inputs)
     if len(runs) > 1:
-        names = ", ".join(run.name for run in runs)
-        raise UsageError(f"{args.paths[0]} holds {len(runs)} runs ({names}); choose one with --run or --domain")
-    found = WatchStep(runs[0].name)
+        names, path = ", ".join(run.name for run in runs), request.inputs.paths[0]
+        raise UsageError(f"{path} holds {len(runs)} runs ({names}); choose one with --run or --domain")
+    step = WatchStep(runs[0].name)
     try:
-        found = dataclasses.replace(found, trace=(trace := runs[0].trace()))
-        found = dataclasses.replace(found, fit=fit_trace(trace, **options))
-        found = dataclasses.replace(found, reference=reference_fit(trace, **options))
+        step = dataclasses.replace(step, trace=(trace := runs[0].trace()))
+        step = dataclasses.replace(step, fit=fit_trace(trace, **request.analysis.options))
+        step = dataclasses.replace(step, reference=reference_fit(trace, **request.analysis.options))
     except RLScalingError as error:
-        return dataclasses.replace(found, waiting=str(error))
-    return found if found.reference else dataclasses.replace(found, waiting="too few evaluations to watch the run by")
+        return dataclasses.replace(step, waiting=str(error))
+    return step if step.reference else dataclasses.replace(step, waiting="too few evaluations to watch the run by")
 
 
-def _show(found: WatchStep, args: argparse.Namespace, live: bool) -> None:
-    if args.json and args.once:
-        output.print_json(found.to_dict())
-    elif args.json:
-        print(json.dumps(found.to_dict(), allow_nan=False), flush=True)
+def _show(step: WatchStep, request: WatchRequest, live: bool) -> None:
+    if request.output.json and request.once:
+        output.print_json(step.to_dict())
+    elif request.output.json:
+        print(json.dumps(step.to_dict(), allow_nan=False), flush=True)
     elif live:
         width = shutil.get_terminal_size().columns - 1
-        print(f"\r{found.line[:width]:{width}}", end="", flush=True)
+        print(f"\r{step.line[:width]:{width}}", end="", flush=True)
     else:
-        print(found.line, flush=True)
+        print(step.line, flush=True)
 
 
 def _state(path: str) -> dict[Path, tuple[float, int]]:

@@ -1,4 +1,4 @@
-"""Several recipes on the same draws.
+"""Several recipes compared on the same draws.
 
-Which is better at a budget, how sure that is, where curves cross, and leave-one-out ablations.
+Which is better at a budget and how certain that is, where their curves cross, and leave-one-out ablations.
 """

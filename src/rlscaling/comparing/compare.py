@@ -1,4 +1,4 @@
-"""`compare` and its result."""
+"""`compare` and its result, `Comparison`."""
 
 from __future__ import annotations
 
@@ -15,49 +15,68 @@ from rlscaling.comparing.compared_recipes import ComparedRecipes
 from rlscaling.comparing.inputs import ComparisonInputs, R0_notes, check_comparable, check_fixed_R0
 from rlscaling.comparing.joint_fit import JointData, Progress, fit_group
 from rlscaling.comparing.recipe_estimate import estimate_recipes, scale_of
-from rlscaling.comparing.tables import comparison_html, comparison_json, comparison_text, pair_frame, recipe_frame
+from rlscaling.comparing.tables import (
+    comparison_record,
+    headline,
+    pair_frame,
+    recipe_frame,
+    shown_pairs,
+    tables,
+    tail_lines,
+)
+from rlscaling.comparing.two_recipes import PairComparison
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.printing.document import Document, Table
 from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, spread_of
-from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of
+from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Comparison(ComparedRecipes):
+class Comparison(ComparedRecipes, Document):
     """Recipes compared on the same draws; its attributes are those of `ComparedRecipes`."""
 
     @cached_property
-    def table(self) -> pd.DataFrame:
-        """One row a recipe: verdict, pass rate and P(best) at the first budget, parameters at the common R0."""
+    def _shown(self) -> list[PairComparison]:
+        return shown_pairs(self)
+
+    @property
+    def headline(self) -> str:
+        """Which recipe is the best at the first budget, and how certain that is."""
+        return headline(self)
+
+    def tables(self) -> list[Table]:
+        """Return pass rates at the budgets, ceilings, the other parameters, pairs, the common ceiling, the spread."""
+        return tables(self, self._shown)
+
+    def footnotes(self) -> list[str]:
+        """Return differences of ``B``, crossovers, recipes left out, and notes."""
+        return tail_lines(self, self._shown)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per recipe: verdict, pass rate and P(best) at the first budget, parameters with intervals."""
         return recipe_frame(self)
 
-    @cached_property
-    def pairs(self) -> pd.DataFrame:
-        """One row a pair: differences, probabilities and verdicts on the pass rate at the first budget and on A."""
+    def pairs_to_frame(self) -> pd.DataFrame:
+        """Return one row per pair: differences, probabilities and verdicts, on the pass rate and on ``A``."""
         return pair_frame(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON-ready values (without the draws)."""
-        return comparison_json(self)
-
-    def __str__(self) -> str:
-        return comparison_text(self)
+    def _record(self) -> dict[str, Any]:
+        return comparison_record(self, self._shown)
 
     def __repr__(self) -> str:
-        return f"Comparison({self.leader} best at {self.at[0]:g} with probability {self.best[self.leader]:.3g})"
-
-    def _repr_html_(self) -> str:
-        return comparison_html(self)
+        return f"Comparison({self.leader} best at {self.compute[0]:g} with probability {self.best[self.leader]:.3g})"
 
 
+@renamed(at="compute")
 def compare(
     fits: Mapping[str, SigmoidFit | Sequence[SigmoidFit]],
     *,
     margin: float = 0.02,
-    at: ArrayLike | None = None,
+    compute: ArrayLike | None = None,
     shared_R0: bool = True,
     rng: RngLike = None,
     n_resamples: int = 1000,
@@ -66,27 +85,28 @@ def compare(
     device_factors: Mapping[str, float] | None = None,
     on_progress: Progress | None = None,
 ) -> Comparison:
-    """Compare recipes: which to bet on at a budget, whose ceiling is higher, and how sure that is.
+    """Compare recipes: which is the best at a budget, which has the higher ceiling, and how certain that is.
 
     Parameters
     ----------
     fits : mapping of str to SigmoidFit or sequence of SigmoidFit
-        By recipe; several fits are seeds of one recipe.
+        By recipe; a sequence holds the training runs of one recipe that differ by their seed only.
     margin : float
-        Ceilings closer than this are equal [ScaleRL, 2.1]. For unbounded scores a share of their range.
-    at : float or array-like, optional
-        Budgets, the one that decides first. Default 100,000 GPU-hours; other units have no default.
+        Ceilings closer than this count as equal [ScaleRL, 2.1]. For unbounded scores a share of their range.
+    compute : float or array-like, optional
+        Budgets; the first decides. Default 100,000 GPU-hours; other units have no default.
     shared_R0 : bool
-        Refit all runs with one R0: they start from the same model. False where they do not; then ``B`` and ``C_mid``
-        cannot be compared.
+        Refit all runs with one R0, as they start from the same model. Set it to False where they do not; then ``B``
+        and ``C_mid`` cannot be compared.
     rng : int, Generator, SeedSequence or None
-        Same seed, same numbers, in whatever order the recipes are given.
+        The same seed gives the same numbers, in whatever order the recipes are given.
     n_resamples : int
-        Draws.
+        Number of draws.
     confidence_level : float
-        Of the intervals; one less it is the family-wise error of the verdicts.
+        Of the intervals; 1 minus it is the family-wise error of the verdicts.
     seed_sd : float
-        Spread of ``A`` between seeds of one recipe where none has several. For unbounded scores a share of their range.
+        Between-seed standard deviation of ``A``, used if no recipe has several training runs. For unbounded scores a
+        share of their range.
     device_factors : mapping of str to float, optional
         Price or speed of an hour on each device, by the name in the runs' headers; compute is multiplied by it.
     on_progress : callable, optional
@@ -99,30 +119,31 @@ def compare(
     Raises
     ------
     FitError
-        For runs that cannot be compared: other units or devices, no common compute, a run given twice, too few points.
+        For runs that cannot be compared: different units or devices, no compute in common, a run given twice, too
+        few points.
 
     Warns
     -----
     RLScalingWarning
-        Where runs may differ in a way that the numbers do not show: number of devices, base model.
+        Where runs may differ in a way that the numbers do not show: in the number of devices or the base model.
 
     Notes
     -----
-    A recipe with two seeds or more is judged by its seeds: their mean, with the spread between seeds, which is
-    estimated from all recipes that have several. A recipe with one is judged by that run; probabilities for new runs
-    stand beside. A ceiling that is not identified is never called higher or lower.
+    A recipe with several training runs is judged by their mean and the between-seed standard deviation, which is
+    estimated from all recipes that have several. A recipe with one run is judged by that run; the probabilities for
+    new runs are given as well. A ceiling that is not identified is never called higher or lower.
 
     Examples
     --------
     >>> from rlscaling import compare, datasets, fit_trace
     >>> demo = datasets.load_demo()
     >>> comparison = compare({name: fit_trace(demo[name]) for name in ("scalerl", "batch-2048")}, rng=0)
-    >>> comparison.leader, str(comparison.verdict("scalerl", "batch-2048"))
+    >>> comparison.leader, str(comparison.pair_verdict("scalerl", "batch-2048"))
     ('batch-2048', 'lower')
     """
     runs = check_comparable(fits, device_factors=device_factors)
     first = next(iter(runs.recipes.values()))[0]
-    budgets = tuple(check_budgets(first, at, option="at= (--at)").tolist())
+    budgets = tuple(check_budgets(first, compute, option="compute= (--compute)").tolist())
     return compare_inputs(
         runs, budgets, margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
         confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
@@ -133,7 +154,7 @@ def compare_inputs(
     runs: ComparisonInputs, budgets: tuple[float, ...], *, margin: float, shared_R0: bool, rng: RngLike,
     n_resamples: int, confidence_level: float, seed_sd: float, on_progress: Progress | None,
 ) -> Comparison:  # fmt: skip
-    """Compare recipes that passed `check_comparable`: as `compare`."""
+    """Compare the recipes that `check_comparable` returned, as `compare` does."""
     level = check_level(confidence_level)
     _check_numbers(margin, n_resamples)
     check_seed_sd(seed_sd)
@@ -166,17 +187,17 @@ def _check_numbers(margin: float, n_resamples: int) -> None:
 
 
 def _keys(runs: ComparisonInputs) -> tuple[tuple[int, ...], ...]:
-    """Return what seeds the random numbers of each run: its recipe's name and its place among the seeds."""
+    """Return what seeds the random numbers of each run: the recipe's name and the index of the run in it."""
     return tuple((zlib.crc32(name.encode()), j) for name, seeds in runs.recipes.items() for j in range(len(seeds)))
 
 
 def _spread(runs: ComparisonInputs, params: Array, draws: Array) -> SeedSpread | None:
-    """Return the spread between seeds at the R0 of the comparison, or None where no recipe has two that tell it."""
-    known = comparable_seeds(runs.recipes)
-    if not known:
+    """Return the between-seed spread at the R0 of the comparison; None if no recipe has two usable runs."""
+    seeds = comparable_seeds(runs.recipes)
+    if not seeds:
         return None
     first = dict(zip(runs.recipes, np.cumsum([0, *map(len, runs.recipes.values())]), strict=False))
-    rows = np.array([first[name] + j for name, index in known.items() for j in index])
-    names = tuple(runs.recipes[name][j].name or f"{name}-{j + 1}" for name, index in known.items() for j in index)
+    rows = np.array([first[name] + j for name, index in seeds.items() for j in index])
+    names = tuple(runs.recipes[name][j].name or f"{name}-{j + 1}" for name, index in seeds.items() for j in index)
     low, high = np.quantile(draws[rows][:, :, 0], [0.1587, 0.8413], axis=1)
-    return spread_of(known, names, params[rows][:, 0], 0.5 * (high - low))
+    return spread_of(seeds, names, params[rows][:, 0], 0.5 * (high - low))

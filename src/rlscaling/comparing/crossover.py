@@ -1,4 +1,4 @@
-"""Where the curves of two recipes cross, and how much less compute one needs for the same pass rate."""
+"""`Crossover` and `Multiplier`: where two curves cross, and how many times less compute one recipe needs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 
 from rlscaling.arrays import Array, Mask
+from rlscaling.printing.document import Document
 from rlscaling.printing.numbers import number, unit_text
-from rlscaling.serialization import finite
 from rlscaling.solver.intervals import order_interval
 
 GRID = 240
 BISECTIONS = 60
-FARTHEST = 1000.0  # times the data: a crossing beyond is nobody's concern
+FARTHEST = 1000.0  # times the data: a crossing beyond it is of no interest
 Curves = Callable[[Array], Array]  # compute of shape (m,) or (size, 1) -> pass rates (size, m)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Crossover:
-    """Where the curve of ``x`` and that of ``y`` cross for the last time: from there on the lead stays.
+class Crossover(Document):
+    """Where the curves of ``x`` and ``y`` cross for the last time: from there on one of them leads.
 
     Attributes
     ----------
     compute : float
-        Of the fitted curves; inf when they do not cross between ``low`` and ``high``.
+        Of the fitted curves; inf if they do not cross between ``low`` and ``high``.
     draws : array of shape (size,)
-        The same of each draw, inf where they do not cross.
+        Compute of the crossing in each draw, inf where they do not cross.
     all_compute : tuple of float
         Every crossing of the fitted curves; usually one or none.
     leader_before, leader_after : str
-        Who leads just before and from there on; equal when there is no crossing.
+        The recipe that leads just before and from there on; the same one if there is no crossing.
     """
 
     x: str
@@ -58,24 +58,22 @@ class Crossover:
         """Interval by order statistics; inf where so many draws do not cross."""
         return order_interval(self.draws, self.confidence_level)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the crossover as JSON-ready values."""
+    def _record(self) -> dict[str, Any]:
         return {
             "x": self.x,
             "y": self.y,
-            "compute": finite(self.compute),
-            "ci": [finite(v) for v in self.confidence_interval],
+            "compute": self.compute,
+            "ci": self.confidence_interval,
             "probability": self.probability,
             "leader_before": self.leader_before,
             "leader_after": self.leader_after,
-            "all_compute": [finite(v) for v in self.all_compute],
+            "all_compute": self.all_compute,
             "range": [self.low, self.high],
         }
 
-    def __repr__(self) -> str:
-        return f"Crossover({self})"
-
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """Where they cross and who leads after that, or who leads throughout."""
         unit = unit_text(self.compute_unit)
         if not np.isfinite(self.compute):
             return (
@@ -91,17 +89,17 @@ class Crossover:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Multiplier:
+class Multiplier(Document):
     """How many times the compute of ``x`` recipe ``y`` needs to reach the same pass rate.
 
     Attributes
     ----------
     pass_rate : float
-        The target.
+        The pass rate to reach.
     value : float
         Compute of ``y`` over compute of ``x`` on the fitted curves; above 1, ``x`` needs less.
     draws : array of shape (size,)
-        The same of each draw: inf where only ``x`` reaches the target, 0 where only ``y`` does.
+        The ratio in each draw: inf where only ``x`` reaches the target, 0 where only ``y`` does.
     """
 
     x: str
@@ -116,18 +114,12 @@ class Multiplier:
         """Interval by order statistics."""
         return order_interval(self.draws, self.confidence_level)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the multiplier as JSON-ready values."""
-        return {
-            "pass_rate": self.pass_rate,
-            "multiplier": finite(self.value),
-            "ci": [finite(v) for v in self.confidence_interval],
-        }
+    def _record(self) -> dict[str, Any]:
+        return {"pass_rate": self.pass_rate, "multiplier": self.value, "ci": self.confidence_interval}
 
-    def __repr__(self) -> str:
-        return f"Multiplier({self})"
-
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """How many times the compute of the first the second recipe needs, with its interval."""
         low, high = self.confidence_interval
         return (
             f"{self.y} needs {number(self.value, 2)} times the compute of {self.x} to reach {self.pass_rate:.3f} "
@@ -136,12 +128,12 @@ class Multiplier:
 
 
 def last_crossing(difference: Curves, low: float, high: float) -> tuple[Array, Mask]:
-    """Return the last sign change of each curve difference on [low, high], and where all of them lie.
+    """Return the last sign change of each difference of curves on [low, high], and the cells of all of them.
 
     Parameters
     ----------
     difference : callable
-        Takes compute of shape (1, m) or (size, 1) and returns the differences, shape (size, m).
+        Takes compute of shape (1, m) or (size, 1) and returns the differences of shape (size, m).
     low, high : float
 
     Returns
@@ -149,7 +141,7 @@ def last_crossing(difference: Curves, low: float, high: float) -> tuple[Array, M
     array of shape (size,)
         inf where there is no sign change.
     boolean array of shape (size, GRID - 1)
-        The cells of the logarithmic grid that hold a sign change.
+        The cells of the logarithmic grid in which the sign changes.
     """
     grid = np.geomspace(low, high, GRID)
     above = difference(grid[None, :]) >= 0
@@ -160,9 +152,9 @@ def last_crossing(difference: Curves, low: float, high: float) -> tuple[Array, M
 
 
 def bisect(difference: Curves, left: Array, right: Array, start: Mask) -> Array:
-    """Return where the sign changes between ``left`` and ``right`` of each row, by bisection in log compute.
+    """Return where the sign of each row changes between ``left`` and ``right``, by bisection in log compute.
 
-    ``start`` says whether the difference is 0 or more at ``left``.
+    ``start`` tells whether the difference is 0 or more at ``left``.
     """
     a, b = np.log(left), np.log(right)
     for _ in range(BISECTIONS):
@@ -175,7 +167,7 @@ def bisect(difference: Curves, left: Array, right: Array, start: Mask) -> Array:
 def find_crossover(
     names: tuple[str, str], fitted: Curves, drawn: Curves, span: tuple[float, float], level: float, unit: str
 ) -> Crossover:
-    """Return where two recipes cross, from the differences of their fitted and of their drawn curves."""
+    """Return where two recipes cross, from the differences of their fitted curves and of their draws."""
     low, high = span
     _, changes = last_crossing(fitted, low, high)
     grid = np.geomspace(low, high, GRID)
@@ -184,7 +176,7 @@ def find_crossover(
         float(bisect(fitted, grid[[c]], grid[[c + 1]], fitted(grid[None, [c]])[:, 0] >= 0)[0]) for c in cells.tolist()
     ]
     ends = np.array([[low, *roots], [*roots, high]])
-    middles = fitted(np.sqrt(ends[:1] * ends[1:]))[0]  # who leads between the crossings
+    middles = fitted(np.sqrt(ends[:1] * ends[1:]))[0]  # the leader between crossings
     leads = [names[0] if value >= 0 else names[1] for value in middles.tolist()]
     return Crossover(
         *names, compute=roots[-1] if roots else np.inf, draws=last_crossing(drawn, low, high)[0],

@@ -1,8 +1,9 @@
-"""Which runs may be compared: names, units, devices, common compute. The door of `compare` and `leave_one_out`."""
+"""`ComparisonInputs`, and the check that runs can be compared: names, units, devices, compute in common."""
 
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,13 +21,13 @@ from rlscaling.printing.numbers import number, unit_text
 
 HOUR_UNITS = ("gpu-hours", "device-hours", "wall-hours")
 DEVICE_KEYS = ("device", "device_name", "gpu", "gpu_name", "hardware")
-R0_OFF, P_R0_OFF = 0.04, 1e-3  # a run this far off the shared R0, and so improbably: another base model?
+R0_OFF, P_R0_OFF = 0.04, 1e-3  # a run this far from the shared R0, and that improbably, may have another base model
 COUNT_KEYS = ("device_count", "n_devices", "n_gpus", "num_gpus", "world_size")
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonInputs:
-    """Recipes that may be compared, each with the fits of its seeds, and what was noted about them."""
+    """Recipes that can be compared, each with the fits of its training runs, and remarks on them."""
 
     recipes: dict[str, tuple[SigmoidFit, ...]]
     notes: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class ComparisonInputs:
 
     @property
     def common_compute(self) -> tuple[float, float]:
-        """Compute over which every run has evaluations: first and last."""
+        """First and last compute between which every run has evaluations."""
         spans = [_span(fit) for fits in self.recipes.values() for fit in fits]
         return max(low for low, _ in spans), min(high for _, high in spans)
 
@@ -49,12 +50,12 @@ def check_comparable(
     device_factors: Mapping[str, float] | None = None,
     caller: str = "compare",
 ) -> ComparisonInputs:
-    """Check what is to be compared, and bring compute on different devices to one measure.
+    """Check that fits can be compared, and convert compute on different devices to one measure.
 
     Raises
     ------
     FitError
-        With the run, what is wrong with it and what to do.
+        Naming the run, what is wrong with it and what to do.
     """
     recipes = _recipes(fits, caller)
     runs = [(_label(name, j, seeds), fit) for name, seeds in recipes.items() for j, fit in enumerate(seeds)]
@@ -68,7 +69,7 @@ def check_comparable(
         runs = [(_label(name, j, seeds), fit) for name, seeds in recipes.items() for j, fit in enumerate(seeds)]
     _check_overlap(runs)
     for note in notes:
-        warnings.warn(note, RLScalingWarning, stacklevel=3)
+        _warn(note)
     return ComparisonInputs(recipes, tuple(notes))
 
 
@@ -156,21 +157,24 @@ def _span(fit: SigmoidFit) -> tuple[float, float]:
 
 
 def device_of(fit: SigmoidFit) -> str | None:
-    """Return the name of the device a run's header tells, or None."""
-    found = next((fit.metadata[key] for key in DEVICE_KEYS if fit.metadata.get(key)), None)
-    return None if found is None else str(found)
+    """Return the name of the device in a run's header, or None."""
+    device = next((fit.metadata[key] for key in DEVICE_KEYS if fit.metadata.get(key)), None)
+    return None if device is None else str(device)
 
 
 def _count_of(fit: SigmoidFit) -> float | None:
-    found = next((fit.metadata[key] for key in COUNT_KEYS if fit.metadata.get(key)), None)
+    count = next((fit.metadata[key] for key in COUNT_KEYS if fit.metadata.get(key)), None)
     try:
-        return None if found is None else float(found)
+        return None if count is None else float(count)
     except (TypeError, ValueError):
         return None
 
 
 def _check_devices(runs: Sequence[tuple[str, SigmoidFit]], factors: Mapping[str, float] | None) -> list[str]:
-    """Refuse hours of different devices without factors, and wall hours on different numbers; return warnings."""
+    """Return warnings about devices.
+
+    Hours of different devices without factors, and wall hours of different numbers of devices, are errors.
+    """
     unit = runs[0][1].compute_unit
     devices = {label: device_of(fit) for label, fit in runs}
     counts = {label: _count_of(fit) for label, fit in runs}
@@ -184,7 +188,7 @@ def _check_devices(runs: Sequence[tuple[str, SigmoidFit]], factors: Mapping[str,
         (a, x), (b, y) = other
         raise FitError(
             f"{a} ran on {x}, {b} on {y}: their {unit_text(unit)} are not the same compute; give device_factors= "
-            f'(--device-factor), the price or speed of an hour of each, e.g. {{"{x}": 1.0, "{y}": 0.5}}'
+            f'(--device-factors), the price or speed of an hour of each, e.g. {{"{x}": 1.0, "{y}": 0.5}}'
         )
     other = _first_difference(counts)
     if other is not None:
@@ -195,14 +199,14 @@ def _check_devices(runs: Sequence[tuple[str, SigmoidFit]], factors: Mapping[str,
         notes.append(f"{what}: an hour of one device may do less work in the larger run")
     if None in devices.values() and any(devices.values()):
         unknown = next(label for label, device in devices.items() if device is None)
-        notes.append(f"{unknown} does not tell its device; its {unit_text(unit)} are taken as they are")
+        notes.append(f"{unknown} does not name its device; its {unit_text(unit)} are used as they are")
     return notes
 
 
 def _first_difference(values: Mapping[str, Any]) -> tuple[tuple[str, Any], tuple[str, Any]] | None:
-    """Return the first two runs whose known values differ."""
-    known = [(label, value) for label, value in values.items() if value is not None]
-    return next(((known[0], other) for other in known[1:] if other[1] != known[0][1]), None)
+    """Return the first two runs whose values differ, of those that have one."""
+    named = [(label, value) for label, value in values.items() if value is not None]
+    return next(((named[0], other) for other in named[1:] if other[1] != named[0][1]), None)
 
 
 def _check_factors(devices: Mapping[str, str | None], factors: Mapping[str, float]) -> None:
@@ -211,7 +215,7 @@ def _check_factors(devices: Mapping[str, str | None], factors: Mapping[str, floa
             raise FitError(f"device_factors[{device!r}] is {factor!r}: a factor is a positive, finite number")
     for label, name in devices.items():
         if name not in factors:
-            what = f"ran on {name}" if name else "does not tell its device (metadata 'device')"
+            what = f"ran on {name}" if name else "does not name its device (metadata 'device')"
             raise FitError(f"{label} {what}, and device_factors= names only {', '.join(factors)}; add it")
 
 
@@ -232,8 +236,16 @@ def _priced(fit: SigmoidFit, factors: Mapping[str, float]) -> SigmoidFit:
     )
 
 
+def _warn(note: str) -> None:
+    """Warn at the line outside this package from which it was called."""
+    level = 1
+    while str(sys._getframe(level).f_globals.get("__name__")).startswith("rlscaling."):
+        level += 1
+    warnings.warn(note, RLScalingWarning, stacklevel=level + 1)
+
+
 def check_fixed_R0(runs: ComparisonInputs) -> None:
-    """Refuse runs whose R0 is fixed at different values: they cannot share one."""
+    """Raise for runs whose R0 is fixed at different values: they cannot share one."""
     fixed = {
         name: float(fit.options.R0)
         for name, seeds in runs.recipes.items()
@@ -244,25 +256,25 @@ def check_fixed_R0(runs: ComparisonInputs) -> None:
     if fixed and fixed[low] != fixed[high]:
         raise FitError(
             f"R0 is fixed at {fixed[low]:g} in {low} and at {fixed[high]:g} in {high}; B and C_mid can be compared at "
-            "one R0 only: fix it alike, or give shared_R0=False (--own-R0)"
+            "one R0 only: fix it at one value, or give shared_R0=False (--own-R0)"
         )
 
 
 def R0_notes(runs: ComparisonInputs, R0: float | None, own: Array, error: Array, scale: float) -> list[str]:
-    """Return what is to be said of R0: that it was shared, and which run does not seem to start there."""
+    """Return remarks on R0: that it is not shared, or which runs do not seem to start at the shared one."""
     if R0 is None:
         return ["each run has its own R0: B, C_mid and C90 of different recipes cannot be compared"]
     off = np.abs(own - R0)
     labels = [name for name, seeds in runs.recipes.items() for _ in seeds]
     errors = float(ndtri(1.0 - 0.5 * P_R0_OFF / len(own)))  # over all runs: a thousand have wide outliers
-    asked = np.array([fit.verdict.has_curve for seeds in runs.recipes.values() for fit in seeds])
-    stray = np.flatnonzero(asked & (off > R0_OFF * scale) & (off > errors * error)).tolist()
-    if not stray:
+    has_curve = np.array([fit.verdict.has_curve for seeds in runs.recipes.values() for fit in seeds])
+    outliers = np.flatnonzero(has_curve & (off > R0_OFF * scale) & (off > errors * error)).tolist()
+    if not outliers:
         return []
-    values = ", ".join(f"{labels[i]} at {number(float(own[i]), 3)}" for i in stray[:5])
+    values = ", ".join(f"{labels[i]} at {number(float(own[i]), 3)}" for i in outliers[:5])
     note = (
         f"the shared R0 is {number(R0, 3)}, but by themselves start {values}: another base model? then shared_R0=False "
         "(--own-R0)"
     )
-    warnings.warn(note, RLScalingWarning, stacklevel=4)
+    _warn(note)
     return [note]

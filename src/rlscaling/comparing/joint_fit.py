@@ -1,7 +1,7 @@
-"""Several runs at one R0, and with one ceiling: refits of many series, each with its own R0 and A held fixed.
+"""Joint fits of several runs, at one R0 and with one ceiling: every series is refitted with its own R0 and A fixed.
 
-A series with a known R0 is brought to ``R0 = 0, A_max = 1`` by a shift and a scale, one with a known ceiling to
-``R0 = 0, A = 1``: so one call of the solver serves replicates that all hold different values.
+A series with a fixed R0 is shifted and scaled to ``R0 = 0, A_max = 1``, one with a fixed ceiling to ``R0 = 0, A = 1``,
+so that one call of the solver serves replicates with different values.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from rlscaling.solver.resampling import REFIT_RTOL, data_sets
 from rlscaling.solver.variable_projection import solve
 
 POINT_RTOL = 1e-13
-LEAST_GAIN = 1e-6  # of a ceiling above R0 that a series is scaled by
+LEAST_GAIN = 1e-6  # the smallest distance of the ceiling from R0 by which a series is scaled
 NEWTON_STEPS = 12
 Progress = Callable[[int, int], None]
 
 
 def refit_with_fixed(model: FittedModel, Y: Array, R0: Array | None, A: Array | None, *, point: bool = False) -> Array:
-    """Refit every row of ``Y`` with ``R0`` and ``A`` of that row held fixed; None leaves the parameter free.
+    """Refit every row of ``Y`` with ``R0`` and ``A`` fixed at that row's values; None leaves a parameter free.
 
     Parameters
     ----------
     model : FittedModel
-        The run: its points, weights, constraints and anchor.
+        The run: its points, weights, constraints and observation of R0.
     Y : array of shape (rows, n) or (rows, n + 1)
-        Series of this run; an anchor's column is used only where ``R0`` is free.
+        Series of this run; the column of the observation of R0 is used only where ``R0`` is free.
     R0, A : array of shape (rows,) or None
     point : bool
-        Follow several basins to full precision, as for the fit that counts.
+        Start from several points and solve to full precision, as for a reported fit.
 
     Returns
     -------
@@ -48,35 +48,35 @@ def refit_with_fixed(model: FittedModel, Y: Array, R0: Array | None, A: Array | 
         p = replace(p, compute=model.series.compute, weights=model.series.weights, R0=0.0)
         Y = Y[:, : model.n]
         A = np.full(len(Y), p.A) if A is None and p.A is not None else A
-    how = {"n_starts": N_STARTS, "rtol": POINT_RTOL} if point else {"rtol": REFIT_RTOL}
+    settings = {"n_starts": N_STARTS, "rtol": POINT_RTOL} if point else {"rtol": REFIT_RTOL}
     if R0 is None and A is None:
-        return solve(p, Y, **how).draws()  # type: ignore[arg-type]
+        return solve(p, Y, **settings).draws()  # type: ignore[arg-type]
     shift = R0 if R0 is not None else A
     assert shift is not None
-    if R0 is None:  # with A known the curve less A falls to 0: R0 is its only linear coefficient
+    if R0 is None:  # with A fixed the curve minus A tends to 0: R0 is its only linear coefficient
         p, unit = replace(p, A=0.0, R0_min=-np.inf, A_max=np.inf), np.ones(len(Y))
     elif A is not None:
         p, unit = replace(p, A=1.0, R0_min=0.0, A_max=1.0), _gain(A - R0, ordered=p.ordered)
     else:
         unit = _gain(p.A_max - R0, ordered=True) if p.ordered else np.ones(len(Y))
         p = replace(p, A_max=1.0 if p.ordered else np.inf)
-    draws = solve(p, (Y - shift[:, None]) / unit[:, None], **how).draws()  # type: ignore[arg-type]
+    draws = solve(p, (Y - shift[:, None]) / unit[:, None], **settings).draws()  # type: ignore[arg-type]
     draws[:, [0, 3]] = draws[:, [0, 3]] * unit[:, None] + shift[:, None]
     return draws
 
 
 def _gain(gain: Array, *, ordered: bool) -> Array:
-    """Return the gain to scale by: never 0, and never negative for pass rates."""
+    """Return the gain to scale by, which is never 0, nor negative for pass rates."""
     least = np.maximum(np.abs(gain), LEAST_GAIN)
     return least if ordered else np.where(gain < 0, -least, least)
 
 
 @dataclass(frozen=True, eq=False)
 class JointData:
-    """Runs whose replicates are drawn together: number b of every run belongs to the same draw.
+    """Runs whose replicates are drawn jointly: replicate b of every run belongs to the same draw.
 
-    ``names`` seed the runs' own random numbers, so that they do not depend on order or company. The anchors of a
-    group deviate from the curve together: it is the same base model in all of them.
+    ``names`` seed the random numbers of each run, so that they depend neither on the order nor on the other runs. The
+    observations of R0 of all runs deviate from their curves together, since they are of the same base model.
     """
 
     models: tuple[FittedModel, ...]
@@ -85,25 +85,25 @@ class JointData:
     entropy: int
 
     def series(self, i: int) -> Array:
-        """Return the replicate data sets of run ``i``, shape (size, rows); the same at every call."""
+        """Return the replicates of run ``i``, shape (size, rows); the same at every call."""
         model = self.models[i]
         rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(2, *self.names[i])))
         Y, _ = data_sets(model, "ar1", rng, self.size)
         if model.anchor is not None:
             common = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(3,)))
             z = common.standard_normal((self.size, 1))
-            Y[:, model.n :] = model.centre_curve[model.n :] + model.anchor.standard_error * z
+            Y[:, model.n :] = model.bootstrap_curve[model.n :] + model.anchor.standard_error * z
         return Y
 
     def observed(self, i: int) -> Array:
-        """Return the data of run ``i``, the anchor last, shape (1, rows)."""
+        """Return the data of run ``i``, its observation of R0 last, shape (1, rows)."""
         model = self.models[i]
         return (model.series.y if model.anchor is None else np.append(model.series.y, model.anchor.value))[None, :]
 
 
 @dataclass(frozen=True, eq=False)
 class JointFit:
-    """Every run of a group, fitted and resampled at the R0 they share (or each at its own).
+    """Every run of a group, fitted and resampled at the shared R0 or at its own.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class JointFit:
     R0, R0_draws : float and array of shape (size,), or None
         The shared R0; None where each run has its own.
     R0_free, R0_error : arrays of shape (runs,)
-        R0 of each run by itself, and its error.
+        R0 of each run fitted by itself, and its error.
     """
 
     params: Array
@@ -125,11 +125,11 @@ class JointFit:
 
 
 def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> JointFit:
-    """Fit and resample every run; with ``shared_R0`` at one R0, which every draw estimates anew.
+    """Fit and resample every run; with ``shared_R0`` at one R0, which is estimated anew in every draw.
 
-    The shared R0 is the mean of the runs' own ones, weighted by their precision: the joint least-squares fit to
-    first order. A run whose R0 was fixed decides it; one that is flat, falling or a misfit (not ``has_curve``, shape
-    (runs,)) has no say, unless all are.
+    The shared R0 is the mean of the runs' own R0, weighted by their precision: to first order the joint least-squares
+    fit. A run with a fixed R0 determines it; a run that is flat, falling or a misfit (not ``has_curve``, shape (runs,))
+    has no weight, unless all are.
     """
     runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
     params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
@@ -167,22 +167,24 @@ def common_ceiling(
     *,
     point: bool = False,
 ) -> tuple[Array, Array]:
-    """Fit several runs with one ceiling, row by row of their series.
+    """Fit several runs with one ceiling, separately for every row of their series.
 
-    The sum over runs of squared residuals over the long-run variance of their noise is minimised by Newton steps on
-    the ceiling: at each one every run is refitted with it held, and slope and curvature are those of the projected
-    problem.
+    The sum over runs of squared residuals, divided by the long-run variance of their noise, is minimised by Newton
+    steps on the ceiling: at each step every run is refitted with the ceiling fixed, and slope and curvature are those
+    of the projected problem.
 
     Parameters
     ----------
     models : sequence of FittedModel
     series : callable
-        Gives the series of run k, shape (rows, points of the run), whenever it is asked: a thousand runs need not be
-        held at once. Row b of all runs is fitted together.
+        Returns the series of run k, shape (rows, points of the run), at every call, so that those of a thousand runs
+        need not be in memory at once. Row b of all runs is fitted together.
     R0 : array of shape (rows,) or None
         The shared R0 of each row; None leaves it free in each run.
     start : array of shape (rows,)
-        Where to start.
+        Starting values of the ceiling.
+    point : bool
+        As in `refit_with_fixed`.
 
     Returns
     -------
@@ -198,8 +200,8 @@ def common_ceiling(
     for _ in range(NEWTON_STEPS):
         slope, curvature = np.zeros(len(todo)), np.zeros(len(todo))
         for k, model in enumerate(models):
-            held, Y = None if R0 is None else R0[todo], series(k)[todo]
-            params[k, todo] = refit_with_fixed(model, Y, held, A[todo], point=point)
+            R0_of_rows, Y = None if R0 is None else R0[todo], series(k)[todo]
+            params[k, todo] = refit_with_fixed(model, Y, R0_of_rows, A[todo], point=point)
             g, h = _slope(model, Y, params[k, todo], free_R0=R0 is None)
             slope, curvature = slope + weights[k] * g, curvature + weights[k] * h
         step = slope / np.maximum(curvature, 1e-300)
@@ -208,7 +210,7 @@ def common_ceiling(
         if ordered:
             moved = np.minimum(moved, A_max)
         going = np.abs(moved - A[todo]) > tolerance * size
-        A[todo[going]] = moved[going]  # a last refit has been made at what stands
+        A[todo[going]] = moved[going]  # the others were refitted at the ceiling they keep
         todo = todo[going]
         if not len(todo):
             break
@@ -220,10 +222,10 @@ def common_ceiling(
 
 
 def _slope(model: FittedModel, Y: Array, params: Array, *, free_R0: bool) -> tuple[Array, Array]:
-    """Return minus half the slope by A of each row's profiled sum of squares, and half its curvature.
+    """Return minus half the derivative by A of each row's profiled sum of squares, and half the second derivative.
 
-    The slope is ``s' W r`` at the optimum of the other parameters; the curvature is ``s' W s`` with the columns of
-    those parameters projected off.
+    The first is ``s' W r`` at the optimum of the other parameters; the second is ``s' W s`` with the columns of those
+    parameters projected out.
     """
     p = model.problem
     rows = slice(None) if free_R0 else slice(0, model.n)

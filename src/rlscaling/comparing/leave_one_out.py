@@ -1,8 +1,7 @@
-"""Leave one out: a recipe against itself with one choice undone, as in the paper's Figure 7."""
+"""`leave_one_out` and its result: a recipe against variants of it that undo one choice, as in the paper's Figure 7."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,38 +21,12 @@ from rlscaling.errors import FitError
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import interval, number, plus_minus
-from rlscaling.serialization import finite
 from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-CHANGES = {
-    "loo-plan": "prompt-level advantage normalisation",
-    "loo-lp": "length penalty",
-    "loo-batch": "zero-variance prompts kept",
-    "loo-8op": "PPO-off-policy-8",
-    "loo-fp32": "bf16 head",
-    "loo-savg": "sample average",
-    "loo-dapo": "DAPO loss",
-    "loo-npr": "no positive resampling",
-}
-"""What the trainer's leave-one-out recipes undo [ScaleRL, Fig. 15]."""
-
-
-def change_of(name: str) -> str:
-    """Return what a recipe of the trainer undoes, from its name or that of its run; empty for others.
-
-    Examples
-    --------
-    >>> change_of("loo-fp32"), change_of("runs/loo-fp32-s1"), change_of("mine")
-    ('bf16 head', 'bf16 head', '')
-    """
-    found = re.search(r"loo-[a-z0-9]+", name)
-    return CHANGES.get(found.group(), "") if found else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,8 +39,8 @@ class LeaveOneOut(Document):
         All recipes at one R0, each with its own ceiling.
     reference : str
     refit : CommonCeiling or None
-        The recipes whose ceiling is not known to differ from the reference's, refitted with one; None when the
-        reference stands alone.
+        The reference and all recipes whose ceiling is not shown to differ from its own, refitted with one ceiling;
+        None if there are none.
     """
 
     comparison: Comparison
@@ -80,30 +53,30 @@ class LeaveOneOut(Document):
         return tuple(name for name in self.comparison.names if name != self.reference)
 
     def verdict(self, name: str, *, on: str = "B") -> PairVerdict:
-        """Return how a variant stands to the reference, on ``"A"`` or on ``"B"`` with the common ceiling."""
+        """Return how a variant compares with the reference, on ``"A"`` or on ``"B"`` with the common ceiling."""
         if on == "A":
-            return self.comparison.verdict(name, self.reference)
+            return self.comparison.pair_verdict(name, self.reference)
         if self.refit is None or name not in self.refit.names:
             return PairVerdict.UNDECIDED
-        return self.refit.verdict(name, self.reference)
+        return self.refit.pair_verdict(name, self.reference)
 
     def linearized(self, name: str) -> tuple[Array, Array, Array]:
         """Return ``(compute, F, weight)`` of a recipe's evaluations, with the common ceiling and R0.
 
         ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` is ``C**B`` on the curve. The weight is the inverse variance of
-        log F for equal noise of R. Evaluations outside (R0, A) have no F and are left out.
+        log F for equal noise of R. Evaluations outside (R0, A) have no F and are omitted.
         """
         C, log_F, weight = self._linearized(name)
-        with np.errstate(over="ignore"):  # FLOPs to the power of B may leave the range of numbers
+        with np.errstate(over="ignore"):  # FLOPs to the power of B may overflow
             return C, np.exp(log_F), weight
 
     def _linearized(self, name: str) -> tuple[Array, Array, Array]:
-        """Return the same with the logarithm of F; nothing for a recipe whose runs are no sigmoid."""
+        """Return the same with the logarithm of F; empty arrays for a recipe without a rising sigmoid."""
         A, B, C_mid, R0 = self._curve(name)
         recipe = self.comparison.recipe(name)
         C, R = (
-            np.concatenate([getattr(fit.data, what)[fit.data.used] for fit in recipe.fits])
-            for what in ("compute", "pass_rate")
+            np.concatenate([getattr(fit.data, column)[fit.data.used] for fit in recipe.fits])
+            for column in ("compute", "pass_rate")
         )
         if not recipe.verdict.has_curve or A == R0:
             return C[:0], R[:0], R[:0]
@@ -122,21 +95,20 @@ class LeaveOneOut(Document):
 
     @cached_property
     def slopes(self) -> dict[str, float]:
-        """Slope of log F against log C by recipe, weighted; equal to ``B`` where the curve holds."""
-        found = {}
+        """Weighted slope of log F against log C by recipe; equal to ``B`` for evaluations on the curve."""
+        slopes = {}
         for name in self.comparison.names:
             C, y, weight = self._linearized(name)
             if len(C) < 2 or not weight.max() > 0:
-                found[name] = float("nan")
+                slopes[name] = float("nan")
                 continue
             x = np.log(C)
             mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
-            found[name] = float((weight * (x - mean_x)) @ (y - mean_y) / ((weight * (x - mean_x)) @ (x - mean_x)))
-        return found
+            slopes[name] = float((weight * (x - mean_x)) @ (y - mean_y) / ((weight * (x - mean_x)) @ (x - mean_x)))
+        return slopes
 
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """One row a recipe, the reference first: ``C_mid, B, A`` as in the paper's Figure 7, verdicts, slope."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per recipe, the reference first: ``C_mid, B, A`` as in Figure 7, verdicts, slope."""
         import pandas as pd
 
         rows = [self.record(name) for name in self._order]
@@ -147,23 +119,35 @@ class LeaveOneOut(Document):
         by_B = sorted(self.variants, key=lambda name: -self._curve(name)[1])
         return [self.reference, *by_B]
 
+    def change_of(self, name: str) -> str:
+        """Return what a variant changes: as the header of its runs says, or the recipe named there.
+
+        It is empty where the header says nothing, or only repeats the name.
+        """
+        for key in ("change", "recipe"):
+            for fit in self.comparison.recipe(name).fits:
+                if fit.metadata.get(key):
+                    change = str(fit.metadata[key])
+                    return "" if change == name else change
+        return ""
+
     def record(self, name: str) -> dict[str, Any]:
-        """Return the row of a recipe in the table."""
+        """Return the row of a recipe in `to_frame`."""
         recipe, (_, B, C_mid, _) = self.comparison.recipe(name), self._curve(name)
         common = self.refit is not None and name in self.refit.names
         low, high = self._B_interval(name)
-        own = name == self.reference
+        is_reference = name == self.reference
         return {
             "recipe": name,
-            "change": change_of(name),
+            "change": "" if is_reference else self.change_of(name),
             "seeds": recipe.n_seeds,
             "verdict": str(recipe.verdict),
             "A": recipe.summary["A"],
-            "A_vs_reference": "" if own else str(self.verdict(name, on="A")),
+            "A_vs_reference": "" if is_reference else str(self.verdict(name, on="A")),
             "B": B,
             "B_low": low,
             "B_high": high,
-            "B_vs_reference": "" if own else str(self.verdict(name)),
+            "B_vs_reference": "" if is_reference else str(self.verdict(name)),
             "common_ceiling": common,
             "C_mid": C_mid,
             "slope": self.slopes[name],
@@ -180,12 +164,12 @@ class LeaveOneOut(Document):
         return [Table.of(self._header(), self._rows())]
 
     def _rows(self) -> list[list[str]]:
-        """Return the printed table, the reference first."""
+        """Return the rows to print, the reference first."""
         rows = []
         for name in self._order:
             r, recipe = self.record(name), self.comparison.recipe(name)
             A_error, B_error = half_width_68(recipe.ceilings(Scope.RECIPE)), 0.25 * (r["B_high"] - r["B_low"])
-            A = plus_minus(r["A"], A_error) if recipe.known else "not identified"
+            A = plus_minus(r["A"], A_error) if recipe.identified else "not identified"
             if not recipe.verdict.has_curve:
                 rows.append([name, r["change"], r["verdict"], "", "", "", "", "", ""])
                 continue
@@ -198,7 +182,7 @@ class LeaveOneOut(Document):
 
     @property
     def headline(self) -> str:
-        """What the variants lose or gain against the reference, in a sentence."""
+        """The variants with a lower or higher ``A`` or ``B`` than the reference, in a sentence."""
         parts = []
         for on in ("A", "B"):
             for verdict in (PairVerdict.LOWER, PairVerdict.HIGHER):
@@ -212,7 +196,7 @@ class LeaveOneOut(Document):
 
     def footnotes(self) -> list[str]:
         """Return what stands below the table: the common ceiling, R0, notes."""
-        lines = [] if self.refit is None else [self.refit.sentence()]
+        lines = [] if self.refit is None else [self.refit.headline]
         apart = [name for name in self.variants if self.refit is None or name not in self.refit.names]
         if apart:
             lines.append(f"not part of it, their A differs or their curve is no sigmoid: {', '.join(apart)}")
@@ -220,20 +204,17 @@ class LeaveOneOut(Document):
         lines.append(f"R0 = {number(R0, 3)}, shared" if R0 is not None else "each run has its own R0")
         return lines + [f"note: {note}" for note in self.comparison.notes]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the table as JSON-ready values."""
-        records = [self.record(name) for name in self._order]
-        rows = [{k: finite(v) if isinstance(v, float) else v for k, v in record.items()} for record in records]
+    def _record(self) -> dict[str, Any]:
         return {
-            "verdict": self.headline,
+            "headline": self.headline,
             "reference": self.reference,
-            "recipes": rows,
+            "recipes": [self.record(name) for name in self._order],
             "common_ceiling": None if self.refit is None else self.refit.to_dict(),
             "R0": self.comparison.R0,
             "confidence_level": self.comparison.confidence_level,
             "compute_unit": self.comparison.compute_unit,
             "seed": self.comparison.seed,
-            "notes": list(self.comparison.notes),
+            "notes": self.comparison.notes,
         }
 
     def _header(self) -> list[str]:
@@ -262,9 +243,10 @@ def leave_one_out(
     Parameters
     ----------
     fits : mapping of str to SigmoidFit or sequence of SigmoidFit
-        By recipe; several fits are seeds of one recipe. Names of the trainer (``loo-fp32``) are explained.
+        By recipe; a sequence holds the training runs of one recipe that differ by their seed only. What a recipe
+        changes is taken from ``change`` in the header of its runs.
     reference : str
-        The recipe that the others are variants of.
+        The recipe of which the others are variants.
     margin, shared_R0, rng, n_resamples, confidence_level, seed_sd, device_factors, on_progress
         As in `compare`.
 
@@ -275,7 +257,7 @@ def leave_one_out(
     Raises
     ------
     FitError
-        When the reference is not there, and as in `compare`.
+        When the reference is not among the recipes, and as in `compare`.
 
     Examples
     --------
@@ -289,8 +271,8 @@ def leave_one_out(
     ...     },
     ...     rng=0,
     ... )
-    >>> loo.table.loc["loo-savg", "change"], loo.refit.names
-    ('sample average', ('scalerl', 'loo-savg'))
+    >>> loo.to_frame().index.tolist(), loo.refit.names
+    (['scalerl', 'loo-savg'], ('scalerl', 'loo-savg'))
     """
     runs = check_comparable(fits, device_factors=device_factors, caller="leave_one_out")
     if reference not in runs.recipes:
@@ -302,11 +284,11 @@ def leave_one_out(
         runs, (runs.common_compute[1],), margin=margin, shared_R0=shared_R0, rng=rng, n_resamples=n_resamples,
         confidence_level=confidence_level, seed_sd=seed_sd, on_progress=on_progress,
     )  # fmt: skip
-    alike = [
+    similar = [
         name
         for name in comparison.names
         if comparison.recipe(name).verdict.has_curve
-        and (name == reference or comparison.verdict(name, reference) not in _DECIDED)
+        and (name == reference or comparison.pair_verdict(name, reference) not in _DECIDED)
     ]
-    refit = comparison.with_common_ceiling(*alike) if len(alike) > 1 and reference in alike else None
+    refit = comparison.with_common_ceiling(*similar) if len(similar) > 1 and reference in similar else None
     return LeaveOneOut(comparison, reference, refit)

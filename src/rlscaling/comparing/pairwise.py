@@ -1,8 +1,8 @@
-"""Differences between all pairs of recipes from their draws, with control over the family of all pairs.
+"""Differences between all pairs of recipes, with the family-wise error controlled over all pairs.
 
-The statistic of a pair is its median difference over the spread on the side towards zero (so a skewed posterior is
-met); its family-wise p-value is how often the largest such statistic of any pair, in draws centred at their medians,
-is as large: the single-step max-T of Westfall and Young (1993).
+The statistic of a pair is its median difference divided by the spread on the side towards zero, which allows for a
+skewed posterior. Its family-wise p-value is how often the largest such statistic over all pairs, in draws centred at
+their medians, is at least as large: the single-step max-T procedure of Westfall and Young (1993).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 from rlscaling.arrays import Array, Index, Mask
 from rlscaling.solver.intervals import probability_above
 
-EQUAL_PROBABILITY = 0.9  # METHOD of the project: P(|dA| < margin) above it is called equal
+EQUAL_PROBABILITY = 0.9  # P(|difference| < margin) from which two recipes are called equal
+DECIDED = 0.95  # probability of being the best from which a comparison is called decided
 TINY = 1e-12
 
 
 class PairVerdict(StrEnum):
-    """How the first of two recipes stands to the second."""
+    """How the first of two recipes compares with the second."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -30,23 +31,23 @@ class PairVerdict(StrEnum):
 
     @property
     def reversed(self) -> PairVerdict:
-        """The verdict with the two exchanged."""
+        """The verdict with the two recipes exchanged."""
         swap = {PairVerdict.HIGHER: PairVerdict.LOWER, PairVerdict.LOWER: PairVerdict.HIGHER}
         return swap.get(self, self)
 
 
 @dataclass(frozen=True, eq=False)
 class PairwiseDifferences:
-    """First minus second of every pair, arrays of shape (pairs,) in the order of ``numpy.triu_indices``.
+    """First minus second recipe of every pair: arrays of shape (pairs,) in the order of ``numpy.triu_indices``.
 
     Attributes
     ----------
     first, second : index arrays
         The recipes of each pair.
     family : boolean array of shape (recipes,)
-        Recipes about which something may be claimed.
+        Recipes whose pairs may be decided.
     difference, low, high
-        Difference of the estimates, and its interval from the draws.
+        Difference of the estimates, and its interval over the draws.
     p_greater, p_within
         Probability that the first is greater, and that they differ by less than the margin.
     p_family, p_equal_family
@@ -68,39 +69,40 @@ class PairwiseDifferences:
     alpha: float
 
     def row(self, i: int, j: int) -> int:
-        """Return where the pair ``i < j`` stands."""
+        """Return the row of the pair ``i < j``."""
         n = len(self.family)
         return i * n - i * (i + 1) // 2 + (j - i - 1)
 
     @cached_property
     def verdicts(self) -> list[PairVerdict]:
-        """The verdict on every pair: undecided where one of the two is not of the family."""
+        """The verdict on every pair: undecided where one of the two is not in the family."""
         equal = (self.p_within >= EQUAL_PROBABILITY) & (self.p_equal_family <= 1.0 - EQUAL_PROBABILITY + TINY)
         differ = np.where(self.p_greater > 0.5, PairVerdict.HIGHER, PairVerdict.LOWER)
-        found = np.where(equal, PairVerdict.EQUAL, np.where(self.p_family <= self.alpha, differ, PairVerdict.UNDECIDED))
-        found[~(self.family[self.first] & self.family[self.second])] = PairVerdict.UNDECIDED
-        return [PairVerdict(one) for one in found.tolist()]
+        decided = np.where(self.p_family <= self.alpha, differ, PairVerdict.UNDECIDED)
+        verdicts = np.where(equal, PairVerdict.EQUAL, decided)
+        verdicts[~(self.family[self.first] & self.family[self.second])] = PairVerdict.UNDECIDED
+        return [PairVerdict(verdict) for verdict in verdicts.tolist()]
 
     def verdict(self, i: int, j: int) -> PairVerdict:
-        """Return how recipe ``i`` stands to ``j``."""
-        found = self.verdicts[self.row(min(i, j), max(i, j))]
-        return found if i < j else found.reversed
+        """Return how recipe ``i`` compares with ``j``."""
+        verdict = self.verdicts[self.row(min(i, j), max(i, j))]
+        return verdict if i < j else verdict.reversed
 
 
 def pairwise_differences(
     estimate: Array, draws: Array, family: Mask, *, margin: float, confidence_level: float
 ) -> PairwiseDifferences:
-    """Return the differences of all pairs.
+    """Return the differences between all pairs of recipes.
 
     Parameters
     ----------
     estimate : array of shape (recipes,)
     draws : array of shape (recipes, size)
-        Draw b of all recipes belongs together.
+        Column b holds the same draw of all recipes.
     family : boolean array of shape (recipes,)
-        Recipes whose pairs form the family; the others are shown and never decided.
+        Recipes whose pairs form the family; the pairs of the others are shown but never decided.
     margin : float
-        Differences smaller than this count as none.
+        Smaller differences count as none.
     confidence_level : float
     """
     n, size = draws.shape
@@ -131,11 +133,8 @@ def pairwise_differences(
 
 
 def _exceedance(maxima: Array, t: Array) -> Array:
-    """Return the share of ``maxima`` that reach each ``t``; 1 where there is no family."""
+    """Return the share of ``maxima`` that are at least each ``t``; 1 where there is no family."""
     if not np.isfinite(maxima).all():
         return np.ones(len(t))
     ordered = np.sort(maxima)
     return np.asarray((len(ordered) - np.searchsorted(ordered, t - TINY, side="left")) / len(ordered))
-
-
-DECIDED = 0.95

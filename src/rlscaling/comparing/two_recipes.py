@@ -1,4 +1,4 @@
-"""Two recipes side by side: who is higher where, by how much, and at what compute."""
+"""`PairComparison`: which of two recipes is higher at which compute, and by how much."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlscaling.arrays import Array
 from rlscaling.comparing.crossover import FARTHEST, Crossover, Multiplier, find_crossover
 from rlscaling.comparing.pairwise import PairVerdict
 from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
+from rlscaling.printing.document import Document
 from rlscaling.printing.numbers import interval, number, unit_text
-from rlscaling.serialization import finite
 from rlscaling.solver.intervals import probability_above
 
 SHARES = (0.5, 0.9)  # of the gain: C_mid and C90
 
 
-@dataclass(frozen=True, eq=False)
-class PairDifference:
-    """``x`` minus ``y`` of a quantity: estimate, interval, and the probability that ``x`` is greater."""
+@dataclass(frozen=True, eq=False, repr=False)
+class PairDifference(Document):
+    """A quantity of ``x`` minus that of ``y``: estimate, interval, and the probability that ``x`` is greater."""
 
     value: float
     low: float
@@ -28,31 +28,38 @@ class PairDifference:
     p_greater: float
     p_greater_new_run: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the difference as JSON-ready values."""
+    @property
+    def headline(self) -> str:
+        """The difference with its interval, and the probability that it is above 0."""
+        return (
+            f"difference {number(self.value)} {interval(self.low, self.high)}, above 0 with probability "
+            f"{self.p_greater:.2f} ({self.p_greater_new_run:.2f} for new runs)"
+        )
+
+    def _record(self) -> dict[str, Any]:
         return {
-            "difference": finite(self.value),
-            "ci": [finite(self.low), finite(self.high)],
+            "difference": self.value,
+            "ci": [self.low, self.high],
             "probability": self.p_greater,
             "probability_new_run": self.p_greater_new_run,
         }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairComparison:
-    """Everything a comparison says about two recipes.
+class PairComparison(Document):
+    """All results of a comparison for two recipes.
 
     Attributes
     ----------
     pass_rate : dict of float to PairDifference
-        By budget: what holds without a common ceiling.
+        By budget; independent of any common ceiling.
     share_ratio : dict of float to (ratio, low, high)
-        Compute of ``y`` over that of ``x`` to a share of the gain: above 1, ``x`` needs less.
+        By share of the gain: the compute at which ``y`` reaches it over that of ``x``; above 1, ``x`` needs less.
     A : PairDifference
     p_within : float
         Probability that the ceilings differ by less than the margin.
     verdict_A, verdict_R : PairVerdict
-        On the ceiling, and on the pass rate at the first budget; family-wise over all pairs.
+        On the ceiling and on the pass rate at the first budget, with the error controlled over all pairs.
     multiplier : Multiplier
     crossover : Crossover
     """
@@ -68,35 +75,41 @@ class PairComparison:
     multiplier: Multiplier
     crossover: Crossover
 
-    def __str__(self) -> str:
-        lines, unit = [], unit_text(self.crossover.compute_unit)
-        for budget, R in self.pass_rate.items():
-            lines.append(
-                f"at {number(budget)} {unit} {self.x} beats {self.y} with probability {R.p_greater:.2f} "
-                f"({R.p_greater_new_run:.2f} for new runs): difference {interval(R.low, R.high)}"
-            )
-        lines[0] = f"{self.verdict_R}: {lines[0]}"
-        lines.append(
+    @property
+    def headline(self) -> str:
+        """The verdict on the pass rate at the first budget, and how certain it is."""
+        return f"{self.verdict_R}: {self._at(next(iter(self.pass_rate)))}"
+
+    def _at(self, budget: float) -> str:
+        R, unit = self.pass_rate[budget], unit_text(self.crossover.compute_unit)
+        return (
+            f"at {number(budget)} {unit} {self.x} beats {self.y} with probability {R.p_greater:.2f} "
+            f"({R.p_greater_new_run:.2f} for new runs): difference {interval(R.low, R.high)}"
+        )
+
+    def footnotes(self) -> list[str]:
+        """Return a sentence for each further budget, the ceiling, the compute multiplier and the crossover."""
+        _, *further = self.pass_rate
+        A = (
             f"A of {self.x} against {self.y}: {self.verdict_A} (difference {interval(self.A.low, self.A.high)}, within "
             f"the margin with probability {self.p_within:.2f})"
         )
-        return "\n".join([*lines, str(self.multiplier), str(self.crossover)])
+        return [*map(self._at, further), A, self.multiplier.headline, self.crossover.headline]
 
     def __repr__(self) -> str:
-        return f"Match({self.x}, {self.y}: {self.verdict_R} at the budget, A {self.verdict_A})"
+        return f"PairComparison({self.x}, {self.y}: {self.verdict_R} at the budget, A {self.verdict_A})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the match as JSON-ready values."""
+    def _record(self) -> dict[str, Any]:
         return {
             "x": self.x,
             "y": self.y,
             "verdict": str(self.verdict_A),
             "verdict_at": str(self.verdict_R),
-            "at": [{"compute": budget, **found.to_dict()} for budget, found in self.pass_rate.items()],
+            "at": [{"compute": budget, **R.to_dict()} for budget, R in self.pass_rate.items()],
             "A": self.A.to_dict() | {"probability_within_margin": self.p_within},
             "compute_to_share": [
-                {"share": share, "ratio": finite(r), "ci": [finite(low), finite(high)]}
-                for share, (r, low, high) in self.share_ratio.items()
+                {"share": share, "ratio": ratio, "ci": [low, high]}
+                for share, (ratio, low, high) in self.share_ratio.items()
             ],
             "multiplier": self.multiplier.to_dict(),
             "crossover": self.crossover.to_dict(),
@@ -104,7 +117,7 @@ class PairComparison:
 
 
 def difference_of(value: float, draws: Array, new_run: Array, tail: float) -> PairDifference:
-    """Return a difference from its draws."""
+    """Return a difference from its estimate and its draws for these runs and for new ones."""
     low, high = np.quantile(draws, [tail, 1.0 - tail])
     return PairDifference(value, float(low), float(high), *(float(probability_above(d)) for d in (draws, new_run)))
 
@@ -113,15 +126,15 @@ def compare_pair(
     x: RecipeEstimate, y: RecipeEstimate, budgets: tuple[float, ...], margin: float, confidence_level: float,
     verdicts: tuple[PairVerdict, PairVerdict],
 ) -> PairComparison:  # fmt: skip
-    """Compare two recipes in every respect; ``verdicts`` are those on A and on the first budget."""
+    """Compare two recipes in every respect; ``verdicts`` are those on A and on the pass rate at the first budget."""
     tail, unit = 0.5 * (1.0 - confidence_level), x.fits[0].compute_unit
-    at = np.array([budgets])
-    point = (x.predict(at) - y.predict(at))[0]
-    drawn, new = (x.curves(at, of) - y.curves(at, of) for of in (Scope.RECIPE, Scope.NEW_RUN))
+    C = np.array([budgets])
+    point = (x.predict(C) - y.predict(C))[0]
+    draws, new = (x.curves(C, scope) - y.curves(C, scope) for scope in (Scope.RECIPE, Scope.NEW_RUN))
     by_budget = {
-        budget: difference_of(float(point[i]), drawn[:, i], new[:, i], tail) for i, budget in enumerate(budgets)
+        budget: difference_of(float(point[i]), draws[:, i], new[:, i], tail) for i, budget in enumerate(budgets)
     }
-    dA, dA_new = (x.ceilings(of) - y.ceilings(of) for of in (Scope.RECIPE, Scope.NEW_RUN))
+    dA, dA_new = (x.ceilings(scope) - y.ceilings(scope) for scope in (Scope.RECIPE, Scope.NEW_RUN))
     ratios = {}
     for share in SHARES:
         (a, a_draws), (b, b_draws) = x.share_compute(share), y.share_compute(share)
@@ -137,7 +150,7 @@ def compare_pair(
 def crossover(
     x: RecipeEstimate, y: RecipeEstimate, budgets: tuple[float, ...], confidence_level: float, unit: str
 ) -> Crossover:
-    """Return where the curves of two recipes cross, from their first fitted evaluation to 1,000 times the data."""
+    """Return where the curves of two recipes cross, between their first fitted evaluation and 1,000 times the data."""
     low = min(fit.compute_range[0] for recipe in (x, y) for fit in recipe.fits)
     if low <= 0:
         low = min(float(fit.data.compute[fit.data.compute > 0][0]) for recipe in (x, y) for fit in recipe.fits)
@@ -153,9 +166,9 @@ def crossover(
 
 
 def multiplier(x: RecipeEstimate, y: RecipeEstimate, pass_rate: float | None, confidence_level: float) -> Multiplier:
-    """Return how many times the compute of ``x`` recipe ``y`` needs for a pass rate.
+    """Return how many times the compute of ``x`` recipe ``y`` needs to reach a pass rate.
 
-    By default that which both have reached at the end of their common compute.
+    By default the pass rate that both have reached at the end of their common compute.
     """
     if pass_rate is None:
         common = np.array([min(x.last_compute, y.last_compute)])

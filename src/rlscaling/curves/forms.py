@@ -3,14 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
-from rlscaling.curves.growth import GROWTH, Fitted, fit_growth, gompertz, richards
-from rlscaling.curves.sigmoid import log_compute
+from rlscaling.curves.growth import Fitted, fit_growth, gompertz, richards
+from rlscaling.curves.sigmoid import PARAMETER_NAMES, log_compute, logistic, sigmoid
+
+N_SCAN = 240
+N_GOLDEN = 80
+
+
+@dataclass(frozen=True)
+class Form:
+    """A functional form of the pass rate.
+
+    Attributes
+    ----------
+    name : str
+        As in ``fit_curve(form=)``.
+    parameters : tuple of str
+        Its parameters, as `function` names them.
+    function : callable
+        Takes compute and the parameters; returns the pass rate.
+    fit : callable or None
+        Takes compute, pass rate, the bound of ``A`` and a fixed ``R0`` or None; returns the least-squares parameters
+        and the names of those at a bound. None: fitted by the solver (``sigmoid``), or only a part of the posterior.
+    R0_can_be_fixed : bool
+        Whether `fit` takes a fixed ``R0``.
+    gain_share : callable or None
+        The share of the gain at ``B log(C / C_mid)``, for a form that the averaged forecast may use.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    function: Callable[..., Array]
+    fit: Callable[[Array, Array, float, float | None], Fitted] | None = None
+    R0_can_be_fixed: bool = False
+    gain_share: Callable[[Array], Array] | None = None
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of the curve."""
+        return len(self.parameters)
 
 
 def power_law(compute: ArrayLike, A: ArrayLike, B: ArrayLike, D: ArrayLike) -> Array:
@@ -36,25 +75,18 @@ def log_linear(compute: ArrayLike, intercept: ArrayLike, slope: ArrayLike) -> Ar
     return np.asarray(np.asarray(intercept) + np.asarray(slope) * log_compute(compute))
 
 
-FORMS: dict[str, Callable[..., Array]] = {
-    "power-law": power_law_of_log,
-    "exponential": exponential,
-    "log-linear": log_linear,
-    "gompertz": gompertz,
-    "richards": richards,
-}
-N_SCAN = 240
-N_GOLDEN = 80
+def slow(compute: ArrayLike, A: ArrayLike, B: ArrayLike, C_mid: ArrayLike, R0: ArrayLike) -> Array:
+    """Return ``R0 + (A - R0) (1/2 + arctan(B log(C / C_mid)) / pi)``: an approach to ``A`` like ``1 / log C``."""
+    s = arctan_share(np.asarray(B) * (log_compute(compute) - log_compute(C_mid)))
+    return np.asarray(np.asarray(R0) * (1.0 - s) + np.asarray(A) * s)
 
 
-def fit_form(form: str, C: Array, y: Array, *, A_max: float, R0: float | None = None) -> Fitted:
-    """Return the least-squares parameters of a form, and which are at a bound, for data that were checked."""
-    if form in GROWTH:
-        return fit_growth(form, C, y, A_max=A_max, R0=R0)
-    return {"power-law": _power_law, "exponential": _exponential, "log-linear": _log_linear}[form](C, y, A_max)
+def arctan_share(z: Array) -> Array:
+    """Return the share of the gain of `slow` at ``z = B log(C / C_mid)``."""
+    return np.asarray(0.5 + np.arctan(z) / math.pi)
 
 
-def _power_law(C: Array, y: Array, A_max: float) -> Fitted:
+def _power_law(C: Array, y: Array, A_max: float, R0: float | None) -> Fitted:
     scale = float(np.exp(np.mean(np.log(C))))  # so that the basis is of order 1 for any unit
 
     def basis(log_b: float) -> Array:
@@ -67,7 +99,7 @@ def _power_law(C: Array, y: Array, A_max: float) -> Fitted:
     return {"A": A, "B": B, "log_D": log_D}, ("A",) if A >= A_max else ()
 
 
-def _exponential(C: Array, y: Array, A_max: float) -> Fitted:
+def _exponential(C: Array, y: Array, A_max: float, R0: float | None) -> Fitted:
     def basis(log_tau: float) -> Array:
         return np.asarray(np.exp(-C / math.exp(log_tau)))
 
@@ -77,7 +109,7 @@ def _exponential(C: Array, y: Array, A_max: float) -> Fitted:
     return {"A": A, "tau": math.exp(log_tau), "R0": A - gain}, at_bound
 
 
-def _log_linear(C: Array, y: Array, A_max: float) -> Fitted:
+def _log_linear(C: Array, y: Array, A_max: float, R0: float | None) -> Fitted:
     x = np.log(C)
     slope = float((x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean())))
     return {"intercept": float(y.mean() - slope * x.mean()), "slope": slope}, ()
@@ -115,12 +147,14 @@ def _profile(
     return p, *linear(p)[1:]
 
 
-N_PARAMETERS = {
-    "sigmoid, R0 fixed": 3,
-    "sigmoid, R0 free": 4,
-    "power-law": 3,
-    "exponential": 3,
-    "log-linear": 2,
-    "gompertz": 4,
-    "richards": 5,
-}
+_GROWTH_PARAMETERS = ("A", "B", "C_0", "R0")
+_ALL = (
+    Form("sigmoid", PARAMETER_NAMES, sigmoid, R0_can_be_fixed=True, gain_share=logistic),
+    Form("slow", PARAMETER_NAMES, slow, gain_share=arctan_share),
+    Form("power-law", ("A", "B", "log_D"), power_law_of_log, _power_law),
+    Form("exponential", ("A", "tau", "R0"), exponential, _exponential),
+    Form("log-linear", ("intercept", "slope"), log_linear, _log_linear),
+    Form("gompertz", _GROWTH_PARAMETERS, gompertz, partial(fit_growth, gompertz, 0), R0_can_be_fixed=True),
+    Form("richards", ("A", "B", "C_0", "nu", "R0"), richards, partial(fit_growth, richards, 1), R0_can_be_fixed=True),
+)
+FORMS: Mapping[str, Form] = {form.name: form for form in _ALL}

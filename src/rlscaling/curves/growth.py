@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,19 +12,23 @@ from numpy.typing import ArrayLike
 from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import log_compute
 
-GROWTH = ("gompertz", "richards")
 N_STARTS, ROUGH_STEPS, POLISH_STEPS = 6, 40, 200
 LOG_B_BOUNDS = (math.log(1e-3), math.log(20.0))
 LOG_NU_BOUNDS = (math.log(0.02), math.log(50.0))
 Fitted = tuple[dict[str, float], tuple[str, ...]]
 
 
-def fit_growth(form: str, C: Array, y: Array, *, A_max: float, R0: float | None) -> Fitted:
-    """Fit ``gompertz`` or ``richards`` by least squares from several starts.
+def fit_growth(
+    curve: Callable[..., Array], n_shapes: int, C: Array, y: Array, A_max: float, R0: float | None
+) -> Fitted:
+    """Fit `gompertz` or `richards` by least squares from several starts.
 
     Parameters
     ----------
-    form : {"gompertz", "richards"}
+    curve : callable
+        The form: its parameters are ``A, B, C_0``, those of its shape and ``R0``.
+    n_shapes : int
+        Number of parameters of its shape: none, or ``nu``.
     C, y : arrays of shape (n,)
         Positive compute and pass rates.
     A_max : float
@@ -37,13 +42,11 @@ def fit_growth(form: str, C: Array, y: Array, *, A_max: float, R0: float | None)
     at_bound : tuple of str
     """
     x = np.log(C)
-    low = [LOG_B_BOUNDS[0], x[0] - math.log(1e3), *([LOG_NU_BOUNDS[0]] if form == "richards" else [])]
-    high = [LOG_B_BOUNDS[1], x[-1] + math.log(1e3), *([LOG_NU_BOUNDS[1]] if form == "richards" else [])]
+    low = [LOG_B_BOUNDS[0], x[0] - math.log(1e3), *[LOG_NU_BOUNDS[0]] * n_shapes]
+    high = [LOG_B_BOUNDS[1], x[-1] + math.log(1e3), *[LOG_NU_BOUNDS[1]] * n_shapes]
 
     def share(p: Array) -> Array:
-        if form == "gompertz":
-            return gompertz(C, 1.0, math.exp(p[0]), math.exp(p[1]), 0.0)
-        return richards(C, 1.0, math.exp(p[0]), math.exp(p[1]), math.exp(p[2]), 0.0)
+        return curve(C, 1.0, *(math.exp(value) for value in p), 0.0)
 
     def residual(p: Array) -> Array:
         s = share(p)
@@ -55,8 +58,7 @@ def fit_growth(form: str, C: Array, y: Array, *, A_max: float, R0: float | None)
     width = float(x[-1] - x[0])
     steepness = np.log(np.array([0.7, 1.5, 3.0, 6.0]) / max(width, 1e-6) * 2.0)
     grid = [np.clip(steepness, *LOG_B_BOUNDS), np.linspace(x[0] - 0.2 * width, x[-1] + 0.2 * width, 9)]
-    if form == "richards":
-        grid.append(np.log(np.array([0.2, 1.0, 4.0])))
+    grid += [np.log(np.array([0.2, 1.0, 4.0]))] * n_shapes
     points = sorted(itertools.product(*grid), key=lambda p: float(np.sum(residual(np.array(p)) ** 2)))[:N_STARTS]
     rough = [least_squares(residual, p, bounds=(low, high), x_scale="jac", max_nfev=ROUGH_STEPS) for p in points]
     best = min(rough, key=lambda result: float(result.cost)).x
@@ -65,11 +67,10 @@ def fit_growth(form: str, C: Array, y: Array, *, A_max: float, R0: float | None)
         max_nfev=POLISH_STEPS,
     ).x  # fmt: skip
     start, top = _linear(share(p), y, A_max, R0)
-    params = {"A": top, "B": math.exp(p[0]), "C_0": math.exp(p[1])}
-    params |= {"nu": math.exp(p[2])} if form == "richards" else {}
-    names = ("B", "C_0", "nu")
-    touched = [names[j] for j in range(len(p)) if not low[j] + 1e-6 < p[j] < high[j] - 1e-6]
-    return params | {"R0": start}, (*(("A",) if top >= A_max else ()), *touched)
+    names = ("B", "C_0", "nu")[: len(p)]
+    params = {"A": top, **{name: math.exp(value) for name, value in zip(names, p, strict=True)}, "R0": start}
+    touched = [name for j, name in enumerate(names) if not low[j] + 1e-6 < p[j] < high[j] - 1e-6]
+    return params, (*(("A",) if top >= A_max else ()), *touched)
 
 
 def _linear(s: Array, y: Array, A_max: float, R0: float | None) -> tuple[float, float]:

@@ -1,11 +1,13 @@
-"""The curves: value, Jacobian and inverse. Pure functions of arrays that broadcast.
+"""The sigmoidal law: value, Jacobian and inverse, and `SigmoidParams`. Pure functions of arrays that broadcast.
 
 The law is ``R_C = R0 + (A - R0) / (1 + (C_mid / C)**B)`` [ScaleRL, Eq. 1]. Everything is computed
 from ``log C``, so that compute may be GPU-hours or FLOPs (1e-3 to 1e24) without overflow, and ``C = 0``
-is a legal point, where the curve is ``R0``.
+is allowed: there the curve is ``R0``.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,7 +67,7 @@ def sigmoid_jacobian(compute: ArrayLike, A: float, B: float, C_mid: float, R0: f
 def sigmoid_inverse(pass_rate: ArrayLike, A: ArrayLike, B: ArrayLike, C_mid: ArrayLike, R0: ArrayLike) -> Array:
     """Return the compute at which the sigmoid reaches ``pass_rate``.
 
-    0 at ``R0``, ``inf`` at ``A``, ``nan`` outside ``[R0, A]``, where the curve never comes.
+    0 at ``R0``, ``inf`` at ``A``, ``nan`` outside ``[R0, A]``, which the curve never reaches.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = (np.asarray(pass_rate, dtype=float) - R0) / (np.asarray(A, dtype=float) - R0)
@@ -76,7 +78,7 @@ def sigmoid_inverse(pass_rate: ArrayLike, A: ArrayLike, B: ArrayLike, C_mid: Arr
 
 
 def sigmoid_reach(pass_rate: float, A: Array, B: Array, C_mid: Array, R0: Array) -> Array:
-    """Return the compute to reach ``pass_rate`` of each curve: 0 where it starts past it, inf where it never comes.
+    """Return the compute to reach ``pass_rate`` of each curve: 0 where it starts beyond it, inf where it never does.
 
     A falling curve (unbounded scores) reaches a target from above.
     """
@@ -84,3 +86,51 @@ def sigmoid_reach(pass_rate: float, A: Array, B: Array, C_mid: Array, R0: Array)
     sign = np.where(A >= R0, 1.0, -1.0)
     compute = np.where(sign * (pass_rate - A) >= 0.0, np.inf, compute)
     return np.asarray(np.where(sign * (pass_rate - R0) <= 0.0, 0.0, compute))
+
+
+@dataclass(frozen=True)
+class SigmoidParams:
+    """Parameters of the sigmoidal law [ScaleRL, Eq. 1].
+
+    Attributes
+    ----------
+    A : float
+        Asymptotic pass rate: the ceiling.
+    B : float
+        Scaling exponent: steepness, i.e. compute efficiency.
+    C_mid : float
+        Compute at which half of the gain ``A - R0`` is reached.
+    R0 : float
+        Pass rate before RL.
+
+    Examples
+    --------
+    >>> SigmoidParams(A=0.61, B=1.92, C_mid=2542, R0=0.35).predict([0, 2542]).tolist()
+    [0.35, 0.48]
+    """
+
+    A: float
+    B: float
+    C_mid: float
+    R0: float
+
+    def predict(self, compute: ArrayLike) -> Array:
+        """Return the pass rate at ``compute`` (scalar or array)."""
+        return sigmoid(compute, self.A, self.B, self.C_mid, self.R0)
+
+    def compute_to_reach(self, pass_rate: ArrayLike) -> Array:
+        """Return the compute at which the curve reaches ``pass_rate``: inf at A, nan outside [R0, A]."""
+        return sigmoid_inverse(pass_rate, self.A, self.B, self.C_mid, self.R0)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the parameters: ``dict(params)`` and ``f(**params)`` work."""
+        return PARAMETER_NAMES
+
+    def __getitem__(self, name: str) -> float:
+        if name not in PARAMETER_NAMES:
+            raise KeyError(name)
+        return float(getattr(self, name))
+
+    def as_tuple(self) -> tuple[float, float, float, float]:
+        """Return ``(A, B, C_mid, R0)``."""
+        return self.A, self.B, self.C_mid, self.R0

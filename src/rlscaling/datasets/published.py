@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-from rlscaling.fitting.sigmoid_fit import SigmoidParams
+from rlscaling.curves.sigmoid import SigmoidParams
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from rlscaling.arrays import FloatArray, as_floats
-from rlscaling.curves.sigmoid import sigmoid
+from rlscaling.curves.sigmoid import SigmoidParams, sigmoid
 from rlscaling.errors import TraceError
-from rlscaling.fitting.sigmoid_fit import SigmoidParams
 from rlscaling.traces.trace import Trace
 
 
@@ -27,7 +26,7 @@ def simulate(
 ) -> Trace:
     """Simulate the evaluations of one run on the sigmoid, with the two kinds of noise that real runs have.
 
-    The pass rate is ``mean + wander + generation noise``. The wander is the training's own: an AR(1) chain
+    The pass rate is the curve plus training noise plus generation noise. The training noise is an AR(1) process
     over evaluations. The generation noise is that of ``n_samples`` completions of ``n_prompts`` fixed prompts
     whose pass probabilities are Beta(a, b) with a + b = 1, so its variance is ``mean (1 - mean) / 2 /
     (n_prompts n_samples)``.
@@ -43,9 +42,9 @@ def simulate(
     n_samples
         Completions per prompt.
     rho
-        Correlation of the wander between neighbouring evaluations, in (-1, 1).
+        Correlation of the training noise between neighbouring evaluations, in (-1, 1).
     wander_sd
-        Standard deviation of the wander.
+        Standard deviation of the training noise.
     rng
         Seed, generator or None (unpredictable).
     name, compute_unit
@@ -78,7 +77,7 @@ def simulate(
         )
     generator = np.random.default_rng(rng)
     C = as_floats(compute, "compute")
-    mean = sigmoid(C, **truth) + _wander(len(C), rho, wander_sd, generator)
+    mean = sigmoid(C, **truth) + _training_noise(len(C), rho, wander_sd, generator)
     if bounded:
         mean = np.clip(mean, 0.0, 1.0)
     columns: dict[str, FloatArray] = {}
@@ -112,8 +111,8 @@ def _check_noise(n_prompts: int | None, n_samples: int, rho: float, wander_sd: f
         raise TraceError(f"wander_sd={wander_sd}: a standard deviation is a finite number from 0")
 
 
-def _wander(n: int, rho: float, sd: float, generator: np.random.Generator) -> FloatArray:
-    """Return a stationary AR(1) chain with marginal standard deviation ``sd``."""
+def _training_noise(n: int, rho: float, sd: float, generator: np.random.Generator) -> FloatArray:
+    """Return a stationary AR(1) process with marginal standard deviation ``sd``."""
     z = generator.standard_normal(n)
     chain = np.empty(n)
     last = 0.0
@@ -126,8 +125,8 @@ def _wander(n: int, rho: float, sd: float, generator: np.random.Generator) -> Fl
 def _counts(mean: FloatArray, variance: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Return whole numbers with these means and variances.
 
-    Rounding adds a variance of 1/12 (the draw gives it up beforehand). Where less than that is wanted,
-    rounding a narrow draw would shift the mean, so there the number is rounded up or down at random instead.
+    Rounding adds a variance of 1/12, which is subtracted from that of the draw beforehand. Where the variance is
+    smaller, rounding would shift the mean; there the number is rounded up or down at random instead.
     """
     z, u = generator.standard_normal(len(mean)), generator.random(len(mean))
     drawn = np.rint(mean + z * np.sqrt(np.maximum(variance - 1 / 12, 0)))

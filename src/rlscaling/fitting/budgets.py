@@ -15,8 +15,8 @@ DEFAULT_COMPUTE = 100_000.0  # GPU-hours
 SUPPORTED_BEYOND = 2.0
 
 
-def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "compute= (--extrapolate)") -> Array:
-    """Return the budgets asked for, in the fit's unit; None stands for 100,000 GPU-hours."""
+def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "compute= (--compute)") -> Array:
+    """Return the checked budgets, in the fit's unit; None stands for 100,000 GPU-hours."""
     if compute is None:
         if fit.compute_unit != "gpu-hours":
             raise FitError(
@@ -33,7 +33,7 @@ def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "
 
 
 def supported_beyond(verdict: Verdict, measured: float = SUPPORTED_BEYOND) -> float:
-    """Return up to how many times the compute so far a number may be given; ``measured`` where A is not identified."""
+    """Return up to how many times the compute so far a number is supported; ``measured`` where A is not identified."""
     if not verdict.has_curve:
         return 1.0
     return measured if verdict is Verdict.NOT_IDENTIFIED else np.inf

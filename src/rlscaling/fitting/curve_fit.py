@@ -1,31 +1,92 @@
-"""Other functional forms, fitted for comparison: power law, exponential, log-linear, Gompertz, Richards.
+"""`fit_curve` and `fit_power_law`: other functional forms, fitted for comparison with the sigmoid.
 
-The paper's point is made with them: on the first half of a run the power law promises a ceiling of 1.0 where the
+The paper argues with them: on the first half of a run the power law promises a ceiling of 1.0 where the
 sigmoid says 0.645 and the run ends at 0.645 [ScaleRL, A.4]. They carry no verdict and no forecast.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
-from rlscaling.curves.forms import FORMS, fit_form
-from rlscaling.curves.growth import GROWTH
+from rlscaling.curves.forms import FORMS
 from rlscaling.errors import FitError
 from rlscaling.fitting.fit import fit_sigmoid
 from rlscaling.fitting.options import resolve_options
 from rlscaling.fitting.selection import select
-from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.printing.document import Document
+from rlscaling.solver.noise import aicc_of_ssr
 from rlscaling.traces.series import check_series
+
+OTHER_FORMS = tuple(form.name for form in FORMS.values() if form.fit is not None)
+
+
+class Parameters(Protocol):
+    """Parameters by name: a dictionary, or `SigmoidParams`. ``dict(params)`` and ``params["A"]`` work with both."""
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+
+    def __getitem__(self, name: str, /) -> float: ...
+
+
+class FittedCurve(Protocol):
+    """What every result of `fit_curve` has, whatever its form: `SigmoidFit` and `CurveFit` satisfy it.
+
+    Attributes
+    ----------
+    form : str
+        Its name, as in ``fit_curve(form=)``.
+    params : mapping of str to float
+        Parameters by name; for the sigmoid `SigmoidParams`, which can be indexed like a mapping.
+    ssr : float
+        Sum of squared residuals.
+    n_parameters : int
+        Number of estimated parameters of the curve.
+    aicc : float
+        Akaike's criterion as if evaluations were independent.
+
+    Examples
+    --------
+    >>> from rlscaling import datasets
+    >>> run = datasets.load_demo()["scalerl"]
+    >>> fits = [fit_curve(run.compute, run.pass_rate, form=form) for form in ("sigmoid", "exponential")]
+    >>> min(fits, key=lambda fit: fit.aicc).form
+    'sigmoid'
+    """
+
+    @property
+    def form(self) -> str:
+        """Name of the form."""
+
+    @property
+    def params(self) -> Parameters:
+        """Parameters by name."""
+
+    @property
+    def ssr(self) -> float:
+        """Sum of squared residuals."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters."""
+
+    @property
+    def aicc(self) -> float:
+        """Akaike's criterion."""
+
+    def predict(self, compute: ArrayLike) -> Array:
+        """Return the fitted pass rate at ``compute``."""
 
 
 @dataclass(frozen=True, eq=False)
-class CurveFit:
+class CurveFit(Document):
     """A fit of another functional form, for comparison with the sigmoid.
 
     Attributes
@@ -34,6 +95,8 @@ class CurveFit:
         ``power-law``, ``exponential``, ``log-linear``, ``gompertz`` or ``richards``.
     params : dict
         Parameters by name.
+    R0_fixed : bool
+        Whether ``R0`` was given rather than estimated.
     """
 
     form: str
@@ -44,15 +107,38 @@ class CurveFit:
     compute_range: tuple[float, float]
     compute_unit: str = "gpu-hours"
     at_bound: tuple[str, ...] = ()
+    R0_fixed: bool = False
 
     def predict(self, compute: ArrayLike) -> Array:
         """Return the fitted pass rate at ``compute``."""
-        return np.asarray(FORMS[self.form](compute, **self.params))
+        return np.asarray(FORMS[self.form].function(compute, **self.params))
 
-    def __str__(self) -> str:
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters of the curve."""
+        return len(self.params) - self.R0_fixed
+
+    @property
+    def aicc(self) -> float:
+        """Akaike's criterion, as if evaluations were independent; `select_model` takes their correlation into account.
+
+        inf with too few points for it.
+        """
+        return aicc_of_ssr(self.ssr, self.n_points, self.n_parameters)
+
+    @property
+    def headline(self) -> str:
+        """The form and its parameters."""
         values = ", ".join(f"{k} = {v:.4g}" for k, v in self.params.items())
         bound = f"; at its bound: {', '.join(self.at_bound)}" if self.at_bound else ""
         return f"{self.form}: {values} ({self.n_points} points, SSR {self.ssr:.4g}{bound})"
+
+    def _record(self) -> dict[str, Any]:
+        return {
+            "form": self.form, "params": self.params, "ssr": self.ssr, "residual": self.residual,
+            "n_points": self.n_points, "compute_range": self.compute_range, "compute_unit": self.compute_unit,
+            "at_bound": self.at_bound,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +176,7 @@ def fit_power_law(
     Parameters
     ----------
     compute, pass_rate : array-like of shape (n,)
-        As in `fit_sigmoid`. Evaluations at compute 0 are left out: the form has no value there.
+        As in `fit_sigmoid`. Evaluations at compute 0 are left out: the form is not defined there.
     min_compute, max_compute, compute_unit
         As in `fit_sigmoid`.
     A_max : float
@@ -131,7 +217,7 @@ def fit_curve(
     compute_unit: str = "gpu-hours",
     A_max: float = 1.0,
     R0: float | None = None,
-) -> CurveFit | SigmoidFit:
+) -> FittedCurve:
     """Fit a functional form by name.
 
     Parameters
@@ -147,8 +233,8 @@ def fit_curve(
 
     Returns
     -------
-    CurveFit
-        `PowerLawFit` for the power law, `SigmoidFit` for the sigmoid.
+    FittedCurve
+        `SigmoidFit` for the sigmoid, `PowerLawFit` for the power law, else `CurveFit`.
 
     Examples
     --------
@@ -166,20 +252,23 @@ def fit_curve(
     }
     if form == "sigmoid":
         return fit_sigmoid(compute, pass_rate, R0=R0, **shared)  # type: ignore[arg-type]
-    if form not in FORMS:
-        raise FitError(f"form={form!r} is unknown; choose one of sigmoid, {', '.join(FORMS)}")
-    if R0 is not None and form not in GROWTH:
-        raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {', '.join(GROWTH)}")
+    fit = FORMS[form].fit if form in FORMS else None
+    if fit is None:
+        raise FitError(f"form={form!r} is unknown; choose one of sigmoid, {', '.join(OTHER_FORMS)}")
+    if R0 is not None and not FORMS[form].R0_can_be_fixed:
+        choices = ", ".join(name for name in OTHER_FORMS if FORMS[name].R0_can_be_fixed)
+        raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {choices}")
     options = resolve_options({**shared, "R0": "free" if R0 is None else R0})
-    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    C, y = check_series(compute, pass_rate, bounded=options.bounded)
     if form != "exponential":
         C, y = C[C > 0], y[C > 0]
     data, _ = select(C, y, None, options, {})
     C, y = C[data.used], y[data.used]
-    params, at_bound = fit_form(form, C, y, A_max=options.A_max, R0=R0)
-    residual = y - FORMS[form](C, **params)
+    params, at_bound = fit(C, y, options.A_max, R0)
+    residual = y - FORMS[form].function(C, **params)
     kind = PowerLawFit if form == "power-law" else CurveFit
     return kind(
         form=form, params=params, ssr=float(residual @ residual), residual=residual, n_points=len(C),
         compute_range=(float(C[0]), float(C[-1])), compute_unit=compute_unit, at_bound=at_bound,
+        R0_fixed=R0 is not None,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`FitData`: the series as given, what was used of it, and the least-squares problem made of it."""
+"""`FitData`: the whole series, which evaluations are used, and the least-squares problem made of them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rlscaling.fitting.options import FitOptions
 from rlscaling.solver.fitted_model import Observations, R0Observation
 from rlscaling.solver.problem import Problem
 
-R0_SE = 0.015  # how far the early phase may sit off the sigmoid: benchmarks/r0_anchor.py
+R0_SE = 0.015  # how far the early phase may lie off the sigmoid: benchmarks/r0_anchor.py
 R0_SE_OF_RANGE = 0.05  # the same for unbounded scores, as a share of their range
 
 
 def build(data: FitData, options: FitOptions) -> tuple[Problem, Observations, R0Observation | None]:
-    """Return the solver's problem, the series and the anchor of selected data."""
+    """Return the solver's problem, the fitted evaluations and the observation of R0."""
     used = data.used
     C, y = data.compute[used], data.pass_rate[used]
     w = np.ones(len(C)) if data.weights is None else data.weights[used] / np.mean(data.weights[used])
-    bounded = math.isfinite(options.A_max)
+    bounded = options.bounded
     R0 = options.R0 if isinstance(options.R0, int | float) else None
     anchor = None
     default_se = R0_SE if bounded else R0_SE_OF_RANGE * _spread(data.pass_rate)
@@ -43,7 +43,7 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Observations, R0
 
 
 def _spread(scores: Array) -> float:
-    """Return the range of unbounded scores, or their size when they are all alike."""
+    """Return the range of unbounded scores, or their size when they are all equal."""
     return float(np.ptp(scores)) or float(np.abs(scores).max()) or 1.0
 
 
@@ -53,16 +53,16 @@ def _pick(column: Array | None, used: Mask) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """The series a fit was given, whole, with what was used of it.
+    """The whole series, and which of its evaluations are fitted.
 
     Attributes
     ----------
     compute, pass_rate : arrays of shape (n,)
-        All evaluations, left-out ones included.
+        All evaluations, including those left out.
     used : boolean array of shape (n,)
-        Evaluations in the fit (the anchor for R0 is not one of them).
+        Evaluations in the fit (the observation of R0 is not one of them).
     anchor : int or None
-        Index of the evaluation that anchors R0.
+        Index of the evaluation that is the observation of R0.
     weights : array of shape (n,) or None
         Relative inverse variances.
     se, n_rollouts : arrays of shape (n,) or None
@@ -70,7 +70,7 @@ class FitData:
     step : array of shape (n,) or None
         Training step of each evaluation, where known.
     notes : tuple of str
-        What was assumed or recovered while the data were read.
+        Assumptions and repairs made while the data were read.
     """
 
     compute: Array
@@ -87,11 +87,22 @@ class FitData:
         return len(self.compute)
 
 
-def check_lengths(data: Mapping[str, Any], residual: Any) -> None:
-    """Raise ValueError when the saved arrays do not belong together."""
-    n = len(data["compute"])
+def restored_data(saved: Mapping[str, Any], n_residuals: int) -> FitData:
+    """Return the data of a saved fit.
+
+    Raises
+    ------
+    ValueError
+        When the saved arrays do not belong together.
+    """
+    data = dict(saved)
+    for key, value in data.items():
+        if value is not None and key not in ("anchor", "notes"):
+            data[key] = np.array(value, dtype=bool if key == "used" else float)
+    n, n_fitted = len(data["compute"]), int(np.sum(data["used"]))
     for name in ("pass_rate", "used", "weights", "se", "n_rollouts", "step"):
         if data[name] is not None and len(data[name]) != n:
             raise ValueError(f"{name} has {len(data[name])} values for {n} evaluations")
-    if len(residual) != int(np.sum(data["used"])):
-        raise ValueError(f"residual has {len(residual)} values for {int(np.sum(data['used']))} fitted evaluations")
+    if n_residuals != n_fitted:
+        raise ValueError(f"residual has {n_residuals} values for {n_fitted} fitted evaluations")
+    return FitData(**{**data, "notes": tuple(data["notes"])})

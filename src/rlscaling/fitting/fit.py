@@ -1,4 +1,4 @@
-"""Fitting one run: the door where input is checked, then the solver and the verdict."""
+"""`fit_sigmoid`, `fit_trace`, `refit`: one run fitted, with input checked once and the verdict."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rlscaling.curves.sigmoid import SigmoidParams
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fitting.data import build
 from rlscaling.fitting.options import FitOptions, resolve_options
 from rlscaling.fitting.selection import MIN_POINTS, check_size, select, with_epoch
-from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit, SigmoidParams
+from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, judge
 from rlscaling.solver.fitted_model import FittedModel, R0Observation, fit_model
 from rlscaling.solver.paper_grid import GridSpec, fit_on_grid
 from rlscaling.solver.problem import Problem
 from rlscaling.traces.series import check_series
 from rlscaling.traces.trace import Trace
+from rlscaling.validation import renamed
 
 
+@renamed(on_failure="on_error")
 def fit_sigmoid(
     compute: ArrayLike,
     pass_rate: ArrayLike,
@@ -40,29 +43,29 @@ def fit_sigmoid(
     weights: ArrayLike | None = None,
     method: str = "varpro",
     grid: Mapping[str, ArrayLike] | None = None,
-    on_failure: str = "raise",
+    on_error: str = "raise",
 ) -> SigmoidFit:
-    """Fit the sigmoidal law to the held-out pass rates of one run, and say what they can tell.
+    """Fit the sigmoidal law to the held-out pass rates of one run, with a verdict on the ceiling.
 
-    ``R_C = R0 + (A - R0) / (1 + (C_mid / C)**B)`` [ScaleRL, Eq. 1], by least squares at the global optimum, with
-    a verdict on the ceiling ``A``.
+    ``R_C = R0 + (A - R0) / (1 + (C_mid / C)**B)`` [ScaleRL, Eq. 1], by least squares at the global optimum. The
+    verdict says how well the data identify the ceiling ``A``.
 
     Parameters
     ----------
     compute : array-like of shape (n,)
         Compute of each evaluation, in ``compute_unit``, strictly increasing; 0 is legal. Lists, NumPy, pandas,
-        polars and torch are taken as they are.
+        polars and torch are accepted.
     pass_rate : array-like of shape (n,)
         Mean pass rate on held-out prompts, a fraction in [0, 1]; any score with ``A_max=inf``.
     compute_unit : str
         ``gpu-hours``, or ``device-hours``, ``wall-hours``, ``tokens``, ``flops``, ``rollouts``, ``steps``: then
         ``min_compute`` has no default.
     R0 : float, "free" or None
-        Pass rate before RL. None: the earliest evaluation, if it lies before the cutoff or at compute 0, anchors it
-        as an observation with standard error ``R0_se``; else free. A number fixes it; with ``R0_se`` it is an anchor
-        of that error at compute 0.
+        Pass rate before RL. None: the earliest evaluation, if it lies before the cutoff or at compute 0, is an
+        observation of R0 with standard error ``R0_se``; else free. A number fixes it; with ``R0_se`` it is an
+        observation of that error at compute 0.
     R0_se : float, optional
-        How far the anchor may sit off the sigmoid. Default 0.015.
+        How far the observation of R0 may lie off the sigmoid. Default 0.015.
     A, B : float, optional
         Fix a parameter.
     A_max : float
@@ -81,7 +84,7 @@ def fit_sigmoid(
         it needs a fixed R0.
     grid : mapping with ``"A"`` and ``"C_mid"``, optional
         Values of the paper's grid. Default: 0.450 to 0.800 by 0.005, and 100 values from 100 to 40,000.
-    on_failure : {"raise", "return"}
+    on_error : {"raise", "return"}
         ``return`` gives a `FailedFit` (false, with the reason) instead of raising, for loops over many runs.
 
     Returns
@@ -105,16 +108,15 @@ def fit_sigmoid(
     >>> round(fit.A, 6), round(fit.B, 6), round(fit.C_mid, 3), str(fit.verdict)
     (0.61, 1.92, 2542.0, 'identified')
     """
-    options: dict[str, Any] = {
+    options = {
         "compute_unit": compute_unit, "R0": R0, "R0_se": R0_se, "A": A, "B": B, "A_max": A_max, "B_bounds": B_bounds,
         "min_compute": min_compute, "max_compute": max_compute, "exclude": exclude, "method": method, "grid": grid,
     }  # fmt: skip
-    return _guarded(on_failure, "", lambda: _fit_series(compute, pass_rate, weights, options))
+    return _guarded(on_error, "", lambda: _fit_series(compute, pass_rate, weights, options))
 
 
-def fit_trace(
-    trace: Trace, *, on_failure: str = "raise", weights: ArrayLike | None = None, **options: Any
-) -> SigmoidFit:
+@renamed(on_failure="on_error")
+def fit_trace(trace: Trace, *, on_error: str = "raise", weights: ArrayLike | None = None, **options: Any) -> SigmoidFit:
     """Fit the sigmoid to a `Trace`: as `fit_sigmoid`, with the trace's unit, steps and counts.
 
     Parameters
@@ -141,9 +143,9 @@ def fit_trace(
     options.setdefault("compute_unit", trace.compute_unit)
     if trace.scale == "reward":
         options.setdefault("A_max", math.inf)
-    columns = _known_columns(trace)
+    columns = _numeric_columns(trace)
     fitted = _guarded(
-        on_failure,
+        on_error,
         trace.name,
         lambda: _fit_series(
             trace.compute,
@@ -158,9 +160,9 @@ def fit_trace(
     return replace(fitted, name=trace.name, metadata=dict(trace.metadata))
 
 
-def _known_columns(trace: Trace) -> dict[str, Any]:
-    """Return what the fit uses of a trace's other columns; one that is not numbers is left out, and a note says so."""
-    notes, found = list(trace.notes), {}
+def _numeric_columns(trace: Trace) -> dict[str, Any]:
+    """Return the other columns that the fit uses; one that does not hold numbers is left out, with a note."""
+    notes, columns = list(trace.notes), {}
     for name in ("pass_rate_se", "n_prompts", "n_samples", "step"):
         values = trace.columns.get(name)
         if values is None:
@@ -168,9 +170,9 @@ def _known_columns(trace: Trace) -> dict[str, Any]:
         if values.dtype.kind not in "fiu":
             notes.append(f"column {name!r} does not hold numbers and is not used")
         elif np.all(np.isfinite(values)):
-            found[name] = np.asarray(values, dtype=float)
-    counts = found["n_prompts"] * found["n_samples"] if {"n_prompts", "n_samples"} <= set(found) else None
-    return {"se": found.get("pass_rate_se"), "n_rollouts": counts, "step": found.get("step"), "notes": tuple(notes)}
+            columns[name] = np.asarray(values, dtype=float)
+    counts = columns["n_prompts"] * columns["n_samples"] if {"n_prompts", "n_samples"} <= set(columns) else None
+    return {"se": columns.get("pass_rate_se"), "n_rollouts": counts, "step": columns.get("step"), "notes": tuple(notes)}
 
 
 def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
@@ -196,13 +198,13 @@ def refit(fit: SigmoidFit, **changes: Any) -> SigmoidFit:
     return replace(fitted, name=fit.name, metadata=fit.metadata)
 
 
-def _guarded(on_failure: str, name: str, work: Any) -> SigmoidFit:
-    if on_failure not in ("raise", "return"):
-        raise FitError(f'on_failure={on_failure!r} is unknown; choose "raise" or "return"')
+def _guarded(on_error: str, name: str, work: Any) -> SigmoidFit:
+    if on_error not in ("raise", "return"):
+        raise FitError(f'on_error={on_error!r} is unknown; choose "raise" or "return"')
     try:
         return work()  # type: ignore[no-any-return]
     except RLScalingError as error:
-        if on_failure == "raise":
+        if on_error == "raise":
             raise
         return FailedFit(name=name, error=str(error))  # type: ignore[return-value]
 
@@ -211,11 +213,11 @@ def _fit_series(
     compute: ArrayLike,
     pass_rate: ArrayLike,
     weights: ArrayLike | None,
-    given: Mapping[str, Any],
+    requested: Mapping[str, Any],
     columns: Mapping[str, Any] | None = None,
 ) -> SigmoidFit:
-    options = resolve_options(given)
-    C, y = check_series(compute, pass_rate, bounded=math.isfinite(options.A_max))
+    options = resolve_options(requested)
+    C, y = check_series(compute, pass_rate, bounded=options.bounded)
     check_size(C, y)
     data, more = select(C, y, weights, options, columns or {})
     problem, series, anchor = build(data, options)
@@ -224,25 +226,25 @@ def _fit_series(
     at_bound = model.at_bound()
     covariance, residual, ssr = model.covariance(), model.residual, _ssr(model)
     if options.method == "paper-grid":
-        found = fit_on_grid(problem, series.y, GridSpec.of(options.grid))
-        params, at_bound, ssr = SigmoidParams(*found.params), found.at_edge, found.ssr
+        best = fit_on_grid(problem, series.y, GridSpec.of(options.grid))
+        params, at_bound, ssr = SigmoidParams(*best.params), best.at_edge, best.ssr
         residual = series.y - params.predict(series.compute)
-        covariance = replace(model, params=found.params).covariance()
+        covariance = replace(model, params=best.params).covariance()
         more = (
             *more,
             "point estimate on the paper's grid; verdict and intervals by least squares with the same R0",
         )
-    judgement = judge(model, options.compute_unit)
+    details = judge(model, options.compute_unit)
     more = (*more, *_bound_notes(at_bound, options))
     if MIN_POINTS <= model.n < MIN_POINTS_FOR_INTERVAL:
         lower = "; a lower min_compute (--min-compute) would leave more" if np.sum(data.used) < len(data) - 1 else ""
         more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}{lower}")
     return SigmoidFit(
         params=params, covariance=covariance, ssr=ssr, residual=residual, R0_source=_r0_source(problem, anchor),
-        verdict=judgement.verdict, reason=judgement.reason, data=data, options=options,
-        confidence_interval=judgement.confidence_interval, robust_error=judgement.robust_error,
-        compute_needed=judgement.compute_needed, at_twice=judgement.at_twice, at_bound=at_bound,
-        notes=(*data.notes, *more), model=model,
+        verdict=details.verdict, reason=details.reason, data=data, options=options,
+        confidence_interval=details.confidence_interval, half_width_68=details.half_width_68,
+        compute_needed=details.compute_needed, at_twice=details.at_twice, at_bound=at_bound,
+        notes=(*data.notes, *more), _model=model,
     )  # fmt: skip
 
 

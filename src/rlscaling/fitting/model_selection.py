@@ -1,13 +1,13 @@
-"""Which functional form: the sigmoid against its rivals by AICc, BIC and the error on held-out ends.
+"""`select_model`: the sigmoid against competing models, by AICc, BIC and the error on held-out later evaluations.
 
-The sigmoid stands unless another form beats it by more than 6 in AICc under correlated noise: the lowest AICc alone
-would drop a true sigmoid too often (benchmarks/model_choice.py). No form is ever exchanged in silence.
+The sigmoid is kept unless another form beats it by more than 6 in AICc under correlated noise: choosing the lowest AICc
+would reject a true sigmoid too often (benchmarks/model_choice.py). The form of a fit is never changed silently.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
-from rlscaling.curves.forms import FORMS, N_PARAMETERS, fit_form
+from rlscaling.curves.forms import FORMS
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import FitError
+from rlscaling.fitting.curve_fit import OTHER_FORMS
 from rlscaling.fitting.fit import fit_sigmoid, fit_trace
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.printing.document import html_table, text_table
+from rlscaling.fitting.verdict import check_enough_points
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number
-from rlscaling.serialization import finite
 from rlscaling.solver.fitted_model import N_STARTS
-from rlscaling.solver.noise import RHO_GRID, log_det_whitening, spacing_ratio, whiten
+from rlscaling.solver.noise import aicc, log_likelihood_of, spacing_ratio
 from rlscaling.solver.problem import Problem
 from rlscaling.solver.variable_projection import solve
 from rlscaling.traces.trace import Trace
@@ -38,6 +39,12 @@ CLEARLY = 6.0  # of AICc: a form that much worse is ruled out
 HELD_OUT = (0.6, 0.7, 0.8)  # shares of the points that are fitted; the rest is predicted
 MIN_FOR_HELD_OUT = 12
 SIGMOIDS = ("sigmoid, R0 fixed", "sigmoid, R0 free")
+N_PARAMETERS = {
+    SIGMOIDS[0]: FORMS["sigmoid"].n_parameters - 1,
+    SIGMOIDS[1]: FORMS["sigmoid"].n_parameters,
+    **{form: FORMS[form].n_parameters for form in OTHER_FORMS},
+}
+HEADER = ("", "parameters", "AICc", "difference", "BIC", "weight", "held-out error", "A")
 Predict = Callable[[Array], Array]
 
 
@@ -75,7 +82,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModelSelection:
+class ModelSelection(Document):
     """Forms ranked by AICc, and whether the data can tell them apart.
 
     Attributes
@@ -113,7 +120,7 @@ class ModelSelection:
 
     @property
     def headline(self) -> str:
-        """What the data say about the form, in a sentence."""
+        """Whether the data decide for a form, in a sentence."""
         if self.decided:
             return f"decided: {self.choice.form}; every other form is worse by more than {CLEARLY:g} in AICc"
         ceilings = [c.A for c in (self.choice, *self.open) if math.isfinite(c.A)]
@@ -124,7 +131,7 @@ class ModelSelection:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a form, the lowest AICc first."""
+        """Return one row per form, the lowest AICc first."""
         import pandas as pd
 
         rows = [
@@ -137,17 +144,16 @@ class ModelSelection:
         ]  # fmt: skip
         return pd.DataFrame(rows).set_index("form")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the ranking as JSON-ready values."""
-        rows = self.to_frame().reset_index().to_dict("records")
+    def _record(self) -> dict[str, Any]:
         return {
-            "verdict": "decided" if self.decided else "undecided",
+            "headline": self.headline,
+            "decided": self.decided,
             "choice": self.choice.form,
             "open": [c.form for c in self.open],
             "noise": self.noise,
             "n_points": self.n_points,
-            "forms": [{str(k): finite(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],
-            "notes": list(self.notes),
+            "forms": self.to_frame().reset_index().to_dict("records"),
+            "notes": self.notes,
         }
 
     def _rows(self) -> list[list[str]]:
@@ -159,27 +165,21 @@ class ModelSelection:
             for c in self.candidates
         ]  # fmt: skip
 
-    def _foot(self) -> list[str]:
+    def tables(self) -> Sequence[Table]:
+        """Return the table of the forms."""
+        return [Table.of(HEADER, self._rows())]
+
+    def footnotes(self) -> Sequence[str]:
+        """Return the lines on the data and the noise, and the notes."""
         low, high = self.compute_range
         noise = "correlated (AR(1))" if self.noise == "ar1" else "independent"
         return [f"{self.n_points} points, {number(low)} to {number(high)}; noise taken as {noise}", *self.notes]
-
-    def __repr__(self) -> str:
-        return f"ModelSelection({self.headline})"
-
-    def __str__(self) -> str:
-        header = ["", "parameters", "AICc", "difference", "BIC", "weight", "held-out error", "A"]
-        return "\n".join([self.headline, text_table(self._rows(), header), *(f"  {t}" for t in self._foot())])
-
-    def _repr_html_(self) -> str:
-        header = ["", "parameters", "AICc", "difference", "BIC", "weight", "held-out error", "A"]
-        return html_table(self._rows(), header, self.headline, self._foot())
 
 
 def select_model(
     compute: Trace | SigmoidFit | ArrayLike, pass_rate: ArrayLike | None = None, *, noise: str = "ar1", **options: Any
 ) -> ModelSelection:
-    """Rank functional forms by how well they describe a run, and say when the data cannot tell.
+    """Rank functional forms by how well they describe a run, and say when the data cannot decide.
 
     Sigmoid with R0 fixed at the earliest evaluation (or at ``R0=``) and free, power law, exponential, log-linear,
     Gompertz and Richards, all by least squares on the same points.
@@ -194,7 +194,7 @@ def select_model(
         With arrays.
     noise : {"ar1", "iid"}
         ``ar1``: the likelihood of correlated residuals, its correlation estimated for each form. ``iid``: the
-        textbook's ``n log(SSR / n)``, which trusts wander as if it were information.
+        textbook's ``n log(SSR / n)``, which takes AR(1) training noise for information.
     **options
         Options of `fit_sigmoid`.
 
@@ -221,11 +221,10 @@ def select_model(
     positive = C > 0
     C, y = C[positive], y[positive]
     n, most = len(C), max(N_PARAMETERS.values()) + 2
-    if n <= most + 1:
-        raise FitError(
-            f"{n} points are too few to choose among the forms ({most + 2} needed); run on, or evaluate more"
-        )
-    A_max, start, notes = fit.options.A_max, _known_R0(fit), []
+    check_enough_points(
+        n, "to choose among the forms", needed=most + 2, what="points", remedy="run on, or evaluate more"
+    )
+    A_max, start, notes = fit.options.A_max, _observed_R0(fit), []
     if start is None:
         notes.append("no evaluation before the cutoff and no R0=: the sigmoid with R0 fixed is left out")
     forms = [form for form in N_PARAMETERS if start is not None or form != SIGMOIDS[0]]
@@ -250,8 +249,8 @@ def _fit(compute: Any, pass_rate: ArrayLike | None, options: dict[str, Any]) -> 
     return fit_sigmoid(compute, pass_rate, **options)
 
 
-def _known_R0(fit: SigmoidFit) -> float | None:
-    """Return the R0 that was given, else the earliest evaluation where it anchors the fit."""
+def _observed_R0(fit: SigmoidFit) -> float | None:
+    """Return the fixed R0, else the earliest evaluation where that is the observation of R0."""
     if isinstance(fit.options.R0, int | float):
         return float(fit.options.R0)
     return None if fit.data.anchor is None else float(fit.data.pass_rate[fit.data.anchor])
@@ -260,8 +259,10 @@ def _known_R0(fit: SigmoidFit) -> float | None:
 def _fitted(form: str, C: Array, y: Array, A_max: float, R0: float | None) -> tuple[dict[str, float], Predict]:
     """Fit one form; return its parameters and its curve."""
     if form not in SIGMOIDS:
-        params, _ = fit_form(form, C, y, A_max=A_max)
-        return params, lambda at: FORMS[form](at, **params)
+        fit, function = FORMS[form].fit, FORMS[form].function
+        assert fit is not None, "one of OTHER_FORMS"
+        params, _ = fit(C, y, A_max, None)
+        return params, lambda at: function(at, **params)
     problem = Problem(
         compute=C, weights=np.ones(len(C)), R0=R0 if form == SIGMOIDS[0] else None,
         R0_min=0.0 if math.isfinite(A_max) else -math.inf, A_max=A_max,
@@ -287,31 +288,8 @@ def _scored(form: str, C: Array, y: Array, ratio: Array, A_max: float, R0: float
     }
 
 
-def aicc(log_likelihood: float, k: int, n: int) -> float:
-    """Return Akaike's criterion with the correction for few points (Hurvich and Tsai 1989).
-
-    Examples
-    --------
-    >>> aicc(-10.0, 3, 20)
-    27.5
-    """
-    return 2.0 * k - 2.0 * log_likelihood + 2.0 * k * (k + 1) / (n - k - 1)
-
-
-def log_likelihood_of(residual: Array, ratio: Array, noise: str) -> float:
-    """Return the Gaussian log likelihood of residuals at the best size, and correlation, of the noise."""
-    n, best = len(residual), -math.inf
-    floor = 1e-30 * max(float(residual @ residual), 1e-270)
-    for rho in RHO_GRID.tolist() if noise == "ar1" else [0.0]:
-        z = whiten(residual, rho, ratio)
-        variance = max(float(z @ z), floor) / n
-        log_det = float(log_det_whitening(rho, ratio))
-        best = max(best, log_det - 0.5 * n * (math.log(2.0 * math.pi * variance) + 1.0))
-    return best
-
-
 def _held_out_error(form: str, C: Array, y: Array, A_max: float, R0: float | None) -> float:
-    """Return the mean absolute error of the ends, each fitted on the points before it."""
+    """Return the mean absolute error on later evaluations, each time fitted to those before them."""
     if len(C) < MIN_FOR_HELD_OUT:
         return math.nan
     errors = []

@@ -1,7 +1,9 @@
-"""What goes into a fit and stays with it: options, data, and their JSON-ready forms."""
+"""`FitOptions`: how a run is fitted, one field per option, checked and with its defaults filled in."""
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,27 +11,9 @@ from typing import Any
 
 from rlscaling.arrays import as_floats
 from rlscaling.errors import FitError
+from rlscaling.option_fields import check_options, number, option
 from rlscaling.printing.numbers import unit_text
 from rlscaling.traces.schema import COMPUTE_UNITS
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How a fit was asked for: enough to repeat it on other data."""
-
-    compute_unit: str = "gpu-hours"
-    R0: float | str | None = None
-    R0_se: float | None = None
-    A: float | None = None
-    B: float | None = None
-    A_max: float = 1.0
-    B_bounds: tuple[float, float] = (0.1, 10.0)
-    min_compute: float = 0.0
-    max_compute: float = math.inf
-    exclude: tuple[tuple[float, float], ...] = ()
-    method: str = "varpro"
-    grid: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # A values, C_mid values of the paper's grid
-
 
 DEFAULT_MIN_COMPUTE = 1500.0  # GPU-hours [ScaleRL, A.5]
 EPOCH = "epoch"  # min_compute: where the trace says that its first epoch ends
@@ -38,56 +22,129 @@ SMALLEST = 1e-100
 DEFAULT_B_BOUNDS = (0.1, 10.0)
 
 
+def _number_or(word: str) -> Any:
+    """Return the reader of a number or a word on the command line."""
+    return lambda text: text if text == word else number(text)
+
+
+def _range_of(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, e.g. 3000:3500")
+    return (number(low) if low else 0.0), (number(high) if high else math.inf)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a run is fitted: enough to repeat the fit on other data.
+
+    The fields are the keyword arguments of `fit_sigmoid`, which documents them. They are checked and completed when
+    the object is made: ``min_compute=None`` becomes the default cutoff of the unit.
+
+    Raises
+    ------
+    FitError
+        For a value outside its range, or two options that contradict each other.
+    """
+
+    compute_unit: str = option(
+        "gpu-hours", f"unit of compute: {', '.join(COMPUTE_UNITS)}", choices=COMPUTE_UNITS, metavar="U",
+        default_help="that of the file, else gpu-hours",
+    )  # fmt: skip
+    R0: float | str | None = option(
+        None, "pass rate before training", metavar="VALUE|free", parse=_number_or("free"),
+        default_help="observed at the earliest evaluation if that is before the cutoff, else free",
+    )  # fmt: skip
+    R0_se: float | None = option(
+        None, "standard error of the observation of R0", metavar="X", parse=number, default_help="0.015"
+    )
+    A: float | None = option(None, "fix the ceiling A", metavar="X", parse=number, default_help="fitted")
+    B: float | None = option(None, "fix the exponent B", metavar="X", parse=number, default_help="fitted")
+    A_max: float = option(
+        1.0, "upper bound of A; inf for unbounded scores", metavar="X", default_help="1; inf for rewards"
+    )
+    B_bounds: tuple[float, float] = option(
+        DEFAULT_B_BOUNDS, "bounds of the exponent B", metavar=("LO", "HI"), parse=number, default_help="0.1 10",
+        argparse={"nargs": 2},
+    )  # fmt: skip
+    min_compute: float = option(
+        None, "leave out earlier evaluations; epoch: those of the first epoch, if the trace records its end",
+        metavar="X", parse=_number_or(EPOCH),
+        default_help="1500 for GPU-hours, none for other units; 0 keeps everything",
+    )  # fmt: skip
+    max_compute: float = option(math.inf, "leave out later evaluations", metavar="X")
+    exclude: tuple[tuple[float, float], ...] = option(
+        (), "leave out a range of compute; may be repeated", metavar="LOW:HIGH", parse=_range_of,
+        default_help="none", argparse={"action": "append"},
+    )  # fmt: skip
+    method: str = option("varpro", "solver; paper-grid reproduces the procedure of the ScaleRL paper", choices=METHODS)
+    grid: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # A values, C_mid values of the paper's grid
+
+    def __post_init__(self) -> None:
+        check_options(self, FitError)
+        checked: dict[str, Any] = {"min_compute": _checked_cutoff(self.min_compute, self.compute_unit)}
+        for name in ("R0_se", "A", "B"):
+            value = getattr(self, name)
+            checked[name] = None if value is None else _real(value, name)
+        for name in ("A_max", "max_compute"):
+            if getattr(self, name) is None:
+                raise FitError(f"{name}=None is not a number; leave it out, or give inf for no bound")
+            checked[name] = _real(getattr(self, name), name, allow_infinite=True)
+        checked["B_bounds"] = _pair(self.B_bounds, "B_bounds")
+        checked["exclude"] = tuple(_pair(r, "exclude") for r in _ranges(self.exclude))
+        checked["R0"] = _checked_R0(self.R0)
+        checked["grid"] = _checked_grid(self.grid)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        _check_consistent(self)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the scores are pass rates, which have a bound; otherwise they are any real numbers."""
+        return math.isfinite(self.A_max)
+
+
 def resolve_options(given: Mapping[str, Any]) -> FitOptions:
-    """Return checked options with defaults filled in.
+    """Return the options of a fit, from a mapping of their names.
 
     Raises
     ------
     FitError
         For an unknown option, a value outside its range, or two that contradict each other.
     """
-    unknown = set(given) - set(FitOptions.__dataclass_fields__)
+    known = [field.name for field in dataclasses.fields(FitOptions)]
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        known = ", ".join(FitOptions.__dataclass_fields__)
-        raise FitError(f"unknown option {sorted(unknown)[0]!r}; the options of a fit are {known}, weights, on_failure")
-    o = dict(given)
-    unit = o.setdefault("compute_unit", "gpu-hours")
-    if unit not in COMPUTE_UNITS:
-        raise FitError(f"compute_unit={unit!r} is unknown; choose one of {', '.join(COMPUTE_UNITS)}")
-    if o.get("min_compute") is None:
+        raise FitError(
+            f"unknown option {unknown[0]!r}; the options of a fit are {', '.join(known)}, weights, on_failure"
+        )
+    return FitOptions(**given)
+
+
+def _checked_cutoff(value: Any, unit: str) -> float:
+    if value is None:
         if unit != "gpu-hours":
             raise FitError(
                 f"compute is in {unit_text(unit)}, for which there is no default cutoff; give min_compute= "
                 f"(--min-compute), the end of the first epoch ({EPOCH!r} where the trace records it); "
                 "0 keeps everything"
             )
-        o["min_compute"] = DEFAULT_MIN_COMPUTE
-    if isinstance(o["min_compute"], str) and o["min_compute"] == EPOCH:
+        return DEFAULT_MIN_COMPUTE
+    if isinstance(value, str) and value == EPOCH:
         raise FitError(f"min_compute={EPOCH!r} is for a Trace that records it; for two columns give a number")
-    for name in ("R0_se", "A", "B", "A_max", "min_compute", "max_compute"):
-        if name in ("A_max", "max_compute") and name in o and o[name] is None:
-            raise FitError(f"{name}=None is not a number; leave it out, or give inf for no bound")
-        if o.get(name) is not None:
-            o[name] = _real(o[name], name, allow_infinite=name in ("A_max", "max_compute"))
-    o["B_bounds"] = _pair(o.get("B_bounds", (0.1, 10.0)), "B_bounds")
-    o["exclude"] = tuple(_pair(r, "exclude") for r in _ranges(o.get("exclude", ())))
-    o["R0"] = _checked_R0(o.get("R0"))
-    o["grid"] = _checked_grid(o.get("grid"))
-    options = FitOptions(**o)
-    _check_consistent(options)
-    return options
+    return _real(value, "min_compute")
 
 
 def _real(value: Any, name: str, *, allow_infinite: bool = False) -> float:
     try:
-        number_ = float(value)
+        converted = float(value)
     except (TypeError, ValueError):
         raise FitError(f"{name}={value!r} is not a number") from None
     except OverflowError:
         raise FitError(f"{name} is too large for a number; give a finite value") from None
-    if math.isnan(number_) or (math.isinf(number_) and not (allow_infinite and number_ > 0)):
+    if math.isnan(converted) or (math.isinf(converted) and not (allow_infinite and converted > 0)):
         raise FitError(f"{name}={value!r} is not a finite number; give a finite value or leave it out")
-    return number_
+    return converted
 
 
 def _ranges(value: Any) -> list[Any]:
@@ -119,6 +176,8 @@ def _checked_R0(R0: Any) -> float | str | None:
 def _checked_grid(grid: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     if grid is None:
         return None
+    if isinstance(grid, tuple) and len(grid) == 2:  # of options that were checked before
+        grid = {"A": grid[0], "C_mid": grid[1]}
     if not isinstance(grid, Mapping) or set(grid) != {"A", "C_mid"}:
         raise FitError('grid must be a mapping with the values of "A" and "C_mid", e.g. {"A": [...], "C_mid": [...]}')
     axes = tuple(tuple(as_floats(grid[name], f"grid[{name!r}]").tolist()) for name in ("A", "C_mid"))
@@ -130,8 +189,6 @@ def _checked_grid(grid: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | No
 
 def _check_consistent(o: FitOptions) -> None:
     """Refuse options that contradict each other."""
-    if o.method not in METHODS:
-        raise FitError(f"method={o.method!r} is unknown; choose one of {', '.join(METHODS)}")
     if o.grid is not None and o.method != "paper-grid":
         raise FitError('grid= is used with method="paper-grid" only; drop it or set the method')
     if o.method == "paper-grid" and (o.A is not None or o.B is not None):
@@ -155,7 +212,7 @@ def _check_consistent(o: FitOptions) -> None:
     for name, value in (("A", o.A), ("R0", o.R0)):
         if isinstance(value, float) and abs(value) > 1.0 / SMALLEST:
             raise FitError(f"{name}={value:g} is too large; divide the scores by a constant first")
-    if math.isfinite(o.A_max):
+    if o.bounded:
         _check_bounded(o)
 
 

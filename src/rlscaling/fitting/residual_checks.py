@@ -114,16 +114,16 @@ def late_drop(model: FittedModel) -> LateDrop | None:
     later = series.compute[start:]
     curve_sd = float(sigmoid(later, *(draws[:, j : j + 1] for j in range(4))).mean(axis=1).std())
     noise = replace(before.noise, ratio=model.ratio).simulate(rng, 4 * DROP_REPLICATES)[:, start:].mean(axis=1)
-    shortfall = float(np.mean(sigmoid(later, *before.centre) - y[start:]))
+    shortfall = float(np.mean(sigmoid(later, *before.bootstrap_params) - y[start:]))
     t = shortfall / max(float(np.hypot(curve_sd, noise.std())), 1e-12)
     return LateDrop(start, shortfall, min(1.0, len(ends) * float(stdtr(before.noise.dof, -t))))
 
 
 def _lies_low(before: FittedModel, model: FittedModel, point: int) -> bool:
     """Return whether a point lies more than 3 sd below the curve, the sd being that of the points before it."""
-    shortfall = before.centre_residual[:point]
+    shortfall = before.bootstrap_residual[:point]
     sd = float(np.median(np.abs(shortfall - np.median(shortfall)))) * MAD_TO_SD
-    expected = float(sigmoid(model.series.compute[point], *before.centre))
+    expected = float(sigmoid(model.series.compute[point], *before.bootstrap_params))
     return bool(expected - model.series.y[point] > LOW_SD * max(sd, 1e-12))
 
 

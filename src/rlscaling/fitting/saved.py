@@ -1,4 +1,4 @@
-"""Saved fits: one JSON file that can be bootstrapped, extrapolated, plotted and refitted later."""
+"""`save_fit` and `load_fit`: a fit with its data in one JSON file, to be bootstrapped or extrapolated later."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from rlscaling.errors import FitError
+from rlscaling.files import check_not_there, replace_file
 from rlscaling.fitting.sigmoid_fit import SAVED_FIT_KIND, SigmoidFit
 
 
@@ -16,7 +17,7 @@ def save_fit(fit: SigmoidFit, path: str | os.PathLike[str], *, overwrite: bool =
     Raises
     ------
     FitError
-        When the file exists and ``overwrite`` is false: nothing is written over.
+        When the file exists and ``overwrite`` is false: nothing is overwritten.
 
     Examples
     --------
@@ -32,12 +33,9 @@ def save_fit(fit: SigmoidFit, path: str | os.PathLike[str], *, overwrite: bool =
     if not isinstance(fit, SigmoidFit):
         raise FitError(f"save_fit takes a SigmoidFit, not {type(fit).__name__}")
     target = Path(path)
-    if target.exists() and not overwrite:
-        raise FitError(f"{target} exists and is not written over; choose another name, or overwrite=True (--overwrite)")
-    try:
-        target.write_text(json.dumps(fit.to_dict(), allow_nan=False, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise FitError(f"cannot write {target}: {error.strerror}") from error
+    check_not_there(target, overwrite, error=FitError)
+    text = json.dumps(fit.to_dict(), allow_nan=False, indent=1) + "\n"
+    replace_file(target, text.encode(), error=FitError)
     return target
 
 

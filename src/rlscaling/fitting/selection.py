@@ -1,4 +1,4 @@
-"""Which evaluations a fit uses: the cutoff, excluded ranges and the anchor for R0; and the options, checked."""
+"""Which evaluations a fit uses: the cutoff, excluded ranges and the observation of R0."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_epoch(
     Raises
     ------
     FitError
-        When the trace does not say where its first epoch ends, or has not come to it.
+        When the trace does not say where its first epoch ends, or has not reached it.
     """
     if not isinstance(options.get("min_compute"), str) or options["min_compute"] != EPOCH:
         return options
@@ -52,7 +52,7 @@ def with_epoch(
 def select(
     C: Array, y: Array, weights: ArrayLike | None, o: FitOptions, columns: Mapping[str, Any]
 ) -> tuple[FitData, tuple[str, ...]]:
-    """Return the data with what is used of them and the anchor, and notes on both.
+    """Return the data with the evaluations that are used and the observation of R0, and notes on both.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _window(o: FitOptions, unit: str) -> str:
 
 
 def check_size(C: Array, y: Array) -> None:
-    """Refuse values so large or small that their squares leave the range of numbers.
+    """Raise FitError for values so large or small that their squares leave the range of floating-point numbers.
 
     Raises
     ------

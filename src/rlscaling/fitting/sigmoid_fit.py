@@ -1,9 +1,9 @@
-"""How results read: the verdict first, then parameters with their errors, then what was done and noted."""
+"""`SigmoidFit` and `FailedFit`: the result of a fit, its text and its dictionary."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,66 +11,74 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
-from rlscaling.curves.sigmoid import PARAMETER_NAMES, sigmoid, sigmoid_inverse
+from rlscaling.curves.sigmoid import PARAMETER_NAMES, SigmoidParams
 from rlscaling.errors import FitError
-from rlscaling.fitting.data import FitData, build, check_lengths
+from rlscaling.fitting.data import FitData, build, restored_data
 from rlscaling.fitting.options import FitOptions
 from rlscaling.fitting.verdict import ComputeNeeded, Verdict
-from rlscaling.printing.document import html_table, text_table
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import error_decimals, interval, number, plus_minus, unit_text
-from rlscaling.serialization import finite, infinite, plain
 from rlscaling.solver.fitted_model import FittedModel, fit_model
+from rlscaling.solver.intervals import ConfidenceInterval
+from rlscaling.solver.noise import aicc_of_ssr
 
 if TYPE_CHECKING:
     import pandas as pd
     from lmfit.model import ModelResult
 
 
-NO_BARE_CEILING = ("ceiling-not-identified", "flat", "falling")
-NO_MIDPOINT = ("flat", "falling")  # B and C_mid mean nothing there
-
-
-def headline(fit: SigmoidFit) -> str:
-    """Return the first line of a printed fit: the verdict, the run and the reason."""
-    return f"{fit.verdict}{f' [{fit.name}]' if fit.name else ''}: {fit.reason}"
+NO_BARE_CEILING = (Verdict.NOT_IDENTIFIED, Verdict.FLAT, Verdict.FALLING)
+NO_MIDPOINT = (Verdict.FLAT, Verdict.FALLING)  # B and C_mid mean nothing there
+SAVED_FIT_KIND = "sigmoid-fit"
+SAVED_FIT_SCHEMA = 1
 
 
 def not_identified(fit: SigmoidFit, name: str) -> bool:
     """Return whether a parameter must not be printed as a number."""
-    verdict = str(fit.verdict)
-    return (name == "A" and verdict in NO_BARE_CEILING) or (name in ("B", "C_mid") and verdict in NO_MIDPOINT)
+    return (name == "A" and fit.verdict in NO_BARE_CEILING) or is_meaningless(fit, name)
 
 
-def twice_lines(fit: SigmoidFit) -> list[str]:
-    """Return the line on R at twice the data, where the ceiling is not identified: as far as a number is given."""
-    if fit.at_twice is None or str(fit.verdict) != "ceiling-not-identified":
+def is_meaningless(fit: SigmoidFit, name: str) -> bool:
+    """Return whether a parameter has no meaning under the verdict of the fit."""
+    return name in ("B", "C_mid") and fit.verdict in NO_MIDPOINT
+
+
+def at_twice_text(fit: SigmoidFit) -> list[str]:
+    """Return a line on R at twice the data where the ceiling is not identified: as far as a number is given."""
+    if fit.at_twice is None or fit.verdict is not Verdict.NOT_IDENTIFIED:
         return []
     value, low, high = fit.at_twice
     budget = f"{number(2.0 * fit.compute_range[1])} {unit_text(fit.compute_unit)}"
-    return [f"  R at {budget} (twice the data): {plus_minus(value, (high - low) / 4.0)}  {interval(low, high)}"]
+    return [f"R at {budget} (twice the data): {plus_minus(value, (high - low) / 4.0)}  {interval(low, high)}"]
+
+
+def twice_lines(fit: SigmoidFit) -> list[str]:
+    """Return the lines of `at_twice_text`, indented."""
+    return [f"  {text}" for text in at_twice_text(fit)]
 
 
 def parameter_rows(fit: SigmoidFit) -> list[list[str]]:
-    """Return one row a parameter: name, value with error, 95 % interval, remark."""
+    """Return one row per parameter: name, value with its error, 95 % interval, remark."""
     rows = []
-    ci, error = fit.confidence_interval or {}, fit.robust_error or {}
-    for name in ("A", "B", "C_mid", "R0"):
-        value = getattr(fit.params, name)
-        low_high = ci.get(name)
+    ci, error = fit.confidence_interval or {}, fit.half_width_68 or {}
+    for name in PARAMETER_NAMES:
+        value, ends = fit.params[name], ci.get(name)
         text = "not identified" if not_identified(fit, name) else plus_minus(value, error.get(name, 0.0))
-        fixed = low_high is not None and low_high[0] == low_high[1] == value
-        span = interval(*low_high) if low_high and not fixed and not _meaningless(fit, name) else ""
-        rows.append([name, text, span, _remark(fit, name, low_high)])
+        rows.append([name, text, interval_text(fit, name, ends), remark(fit, name, ends)])
     return rows
 
 
-def _meaningless(fit: SigmoidFit, name: str) -> bool:
-    return name in ("B", "C_mid") and str(fit.verdict) in NO_MIDPOINT
+def interval_text(fit: SigmoidFit, name: str, ends: tuple[float, float] | None) -> str:
+    """Return the interval of a parameter as text; empty for one that is fixed or has no meaning."""
+    if ends is None or ends[0] == ends[1] == fit.params[name] or is_meaningless(fit, name):
+        return ""
+    return interval(*ends)
 
 
-def _remark(fit: SigmoidFit, name: str, low_high: tuple[float, float] | None = None) -> str:
-    if name == "A" and low_high is not None and str(fit.verdict) == "ceiling-not-identified":
-        low, high = low_high
+def remark(fit: SigmoidFit, name: str, ends: tuple[float, float] | None = None) -> str:
+    """Return what is printed beside a parameter: its lower end, source, bound or unit."""
+    if name == "A" and ends is not None and fit.verdict is Verdict.NOT_IDENTIFIED:
+        low, high = ends
         return f"at least {number(low, min(error_decimals((high - low) / 4.0), 9))}"
     if name == "R0":
         return fit.R0_source
@@ -91,36 +99,14 @@ def provenance(fit: SigmoidFit) -> str:
     return ", ".join(parts)
 
 
-def fit_text(fit: SigmoidFit) -> str:
-    """Return the plain-text form of a fit."""
-    rows = parameter_rows(fit)
-    header = ["", "estimate", "95 % interval", ""] if fit.confidence_interval else ["", "estimate", "", ""]
-    lines = [headline(fit), text_table(rows, header), *twice_lines(fit), "  " + provenance(fit)]
-    lines += [f"  note: {note}" for note in fit.notes]
-    return "\n".join(lines)
-
-
-def fit_html(fit: SigmoidFit) -> str:
-    """Return the HTML form of a fit, for notebooks."""
-    header = ["", "estimate", "95 % interval", ""]
-    return html_table(
-        parameter_rows(fit),
-        header,
-        headline(fit),
-        [*(t.strip() for t in twice_lines(fit)), provenance(fit), *fit.notes],
-    )
-
-
 def model_of(fit: SigmoidFit) -> FittedModel:
-    """Return the fitted model behind a result, for resampling it."""
-    if isinstance(fit.model, FittedModel):
-        return fit.model
-    return fit_model(*build(fit.data, fit.options))
+    """Return ``fit.fitted_model()``."""
+    return fit.fitted_model()
 
 
 @dataclass(frozen=True)
-class FailedFit:
-    """What ``on_failure="return"`` gives for a run that cannot be fitted: false, with the reason."""
+class FailedFit(Document):
+    """What ``on_error="return"`` gives for a run that cannot be fitted: false, with the reason."""
 
     name: str
     error: str
@@ -128,76 +114,37 @@ class FailedFit:
     def __bool__(self) -> bool:
         return False
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """Why there is no fit."""
         return f"{self.name + ': ' if self.name else ''}no fit: {self.error}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"run", "error"}``, as in the command line's JSON."""
+    def _record(self) -> dict[str, Any]:
         return {"run": self.name, "error": self.error}
 
 
-SAVED_FIT_KIND = "sigmoid-fit"
-SAVED_FIT_SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class SigmoidParams:
-    """Parameters of the sigmoidal law [ScaleRL, Eq. 1].
-
-    Attributes
-    ----------
-    A : float
-        Asymptotic pass rate: the ceiling.
-    B : float
-        Scaling exponent: steepness, i.e. compute efficiency.
-    C_mid : float
-        Compute at which half of the gain ``A - R0`` is reached.
-    R0 : float
-        Pass rate before RL.
-
-    Examples
-    --------
-    >>> SigmoidParams(A=0.61, B=1.92, C_mid=2542, R0=0.35).predict([0, 2542]).tolist()
-    [0.35, 0.48]
-    """
-
-    A: float
-    B: float
-    C_mid: float
-    R0: float
-
-    def predict(self, compute: ArrayLike) -> Array:
-        """Return the pass rate at ``compute`` (scalar or array)."""
-        return sigmoid(compute, self.A, self.B, self.C_mid, self.R0)
-
-    def compute_to_reach(self, pass_rate: ArrayLike) -> Array:
-        """Return the compute at which the curve reaches ``pass_rate``: inf at A, nan outside [R0, A]."""
-        return sigmoid_inverse(pass_rate, self.A, self.B, self.C_mid, self.R0)
-
-    def as_tuple(self) -> tuple[float, float, float, float]:
-        """Return ``(A, B, C_mid, R0)``."""
-        return self.A, self.B, self.C_mid, self.R0
-
-
-@dataclass(frozen=True, eq=False)
-class SigmoidFit:
-    """The sigmoid fitted to one run, with what the data can tell about it.
+@dataclass(frozen=True, eq=False, repr=False)
+class SigmoidFit(Document):
+    """The sigmoid fitted to one run, with the verdict on its ceiling.
 
     Attributes
     ----------
     A, B, C_mid, R0 : float
         Least-squares parameters (see `SigmoidParams`).
     verdict : Verdict
-        What the data can tell about ``A``.
+        What the data say about ``A``.
     reason : str
         The verdict in a sentence, with its numbers.
-    confidence_interval : dict or None
-        95 % this-run intervals from the 200 replicates behind the verdict; None with fewer than 7 points. Use
+    confidence_interval : dict of ConfidenceInterval, or None
+        95 % this-run intervals by parameter, from the replicates behind the verdict; None with fewer than 7 points. Use
         `rlscaling.bootstrap` for others.
+    half_width_68 : dict of float, or None
+        Half-width of the central 68 % of the same replicates, by parameter: what is printed after ±.
     standard_error, covariance
-        Of least squares, as if evaluations were independent; 0 for a parameter that was given or sits at a bound.
+        Of least squares, as if evaluations were independent; 0 for a parameter that is fixed or lies at a bound.
     ssr, residual, n_points, compute_range
-        Sum of squared residuals, residuals, number and range of the fitted evaluations (the anchor is not one).
+        Sum of squared residuals, residuals, number and range of the fitted evaluations (the observation of R0 is not
+        one).
     R0_source : str
         ``anchored``, ``free`` or ``fixed``.
     at_bound : tuple of str
@@ -206,8 +153,6 @@ class SigmoidFit:
         When ``A`` is not identified: how far to run.
     at_twice : tuple of float or None
         The curve at twice the compute so far and its 95 % interval.
-    model
-        The fitted model that replicates are drawn from; rebuilt from the data when a fit is loaded.
     """
 
     params: SigmoidParams
@@ -219,15 +164,20 @@ class SigmoidFit:
     reason: str
     data: FitData
     options: FitOptions
-    confidence_interval: Mapping[str, tuple[float, float]] | None = None
-    robust_error: Mapping[str, float] | None = None
+    confidence_interval: Mapping[str, ConfidenceInterval[float]] | None = None
+    half_width_68: Mapping[str, float] | None = None
     compute_needed: ComputeNeeded | None = None
     at_twice: tuple[float, float, float] | None = None
     at_bound: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     name: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    model: Any = field(default=None, repr=False)
+    _model: FittedModel | None = field(default=None, repr=False)
+
+    @property
+    def form(self) -> str:
+        """``sigmoid``: its name among the functional forms."""
+        return "sigmoid"
 
     @property
     def A(self) -> float:
@@ -293,12 +243,44 @@ class SigmoidFit:
         with np.errstate(over="ignore"):
             return C[inside], np.exp(self.B * math.log(self.C_mid)) * odds
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters of the curve."""
+        fixed = (self.options.A is not None) + (self.options.B is not None) + (self.R0_source == "fixed")
+        return len(PARAMETER_NAMES) - fixed
+
+    @property
+    def aicc(self) -> float:
+        """Akaike's criterion, as if evaluations were independent; `select_model` takes their correlation into account.
+
+        inf with too few points for it.
+        """
+        return aicc_of_ssr(self.ssr, self.n_points, self.n_parameters)
+
+    def fitted_model(self) -> FittedModel:
+        """Return the solver's model, from which replicates are drawn; rebuilt from the data when a fit was loaded."""
+        if self._model is None:
+            object.__setattr__(self, "_model", fit_model(*build(self.data, self.options)))
+        assert self._model is not None
+        return self._model
+
     def summary(self) -> str:
         """Return the printed result (the same as ``str(fit)``)."""
-        return fit_text(self)
+        return str(self)
 
-    def __str__(self) -> str:
-        return fit_text(self)
+    @property
+    def headline(self) -> str:
+        """The verdict, the run and the reason."""
+        return f"{self.verdict}{f' [{self.name}]' if self.name else ''}: {self.reason}"
+
+    def tables(self) -> Sequence[Table]:
+        """Return the table of the parameters."""
+        span = "95 % interval" if self.confidence_interval else ""
+        return [Table.of(("", "estimate", span, ""), parameter_rows(self))]
+
+    def footnotes(self) -> Sequence[str]:
+        """Return the lines on the data, and the notes."""
+        return [*at_twice_text(self), provenance(self), *(f"note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
         p = self.params
@@ -307,11 +289,8 @@ class SigmoidFit:
             f"n_points={self.n_points})"
         )
 
-    def _repr_html_(self) -> str:
-        return fit_html(self)
-
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a parameter: estimate, least-squares error and the 95 % interval."""
+        """Return one row per parameter: estimate, least-squares error and the 95 % interval."""
         import pandas as pd
 
         ci = self.confidence_interval or {}
@@ -328,24 +307,19 @@ class SigmoidFit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, the data included, as JSON-ready values (infinite numbers become null)."""
-        out: dict[str, Any] = {"verdict": str(self.verdict), "reason": self.reason, "name": self.name}
-        out |= {"kind": SAVED_FIT_KIND, "schema_version": SAVED_FIT_SCHEMA, **asdict(self.params)}
-        out |= {"R0_source": self.R0_source, "ssr": self.ssr, "covariance": self.covariance.tolist()}
-        out |= {
-            "residual": self.residual.tolist(),
-            "at_bound": list(self.at_bound),
-            "notes": list(self.notes),
-        }
-        ci = self.confidence_interval
-        out["ci"] = None if ci is None else {k: list(v) for k, v in ci.items()}
-        out["robust_error"] = None if self.robust_error is None else dict(self.robust_error)
+        return super().to_dict()
+
+    def _record(self) -> dict[str, Any]:
         needed = self.compute_needed
-        out["compute_needed"] = None if needed is None else {k: finite(v) for k, v in asdict(needed).items()}
-        out["at_twice"] = None if self.at_twice is None else list(self.at_twice)
-        out["options"] = plain(asdict(self.options))
-        out["data"] = {f.name: plain(getattr(self.data, f.name)) for f in fields(FitData)}
-        out["metadata"] = plain(self.metadata)
-        return out
+        return {
+            "verdict": self.verdict, "reason": self.reason, "name": self.name,
+            "kind": SAVED_FIT_KIND, "schema_version": SAVED_FIT_SCHEMA, **self.params,
+            "R0_source": self.R0_source, "ssr": self.ssr, "covariance": self.covariance, "residual": self.residual,
+            "at_bound": self.at_bound, "notes": self.notes, "ci": self.confidence_interval,
+            "half_width_68": self.half_width_68, "compute_needed": None if needed is None else asdict(needed),
+            "at_twice": self.at_twice, "options": asdict(self.options),
+            "data": {f.name: getattr(self.data, f.name) for f in fields(FitData)}, "metadata": self.metadata,
+        }  # fmt: skip
 
     def _check(self) -> None:
         """Raise ValueError when a loaded fit is not one that could have been saved."""
@@ -416,32 +390,34 @@ class SigmoidFit:
 
 
 def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the constructor's arguments for `SigmoidFit` from a saved dict."""
-    data = dict(saved["data"])
-    for key, value in data.items():
-        if value is not None and key not in ("anchor", "notes"):
-            data[key] = np.array(value, dtype=bool if key == "used" else float)
-    data["notes"] = tuple(data["notes"])
+    """Return the arguments of `SigmoidFit` from a saved dictionary."""
     options = dict(saved["options"])
-    options["A_max"], options["max_compute"] = infinite(options["A_max"]), infinite(options["max_compute"])
+    options["A_max"], options["max_compute"] = _infinite(options["A_max"]), _infinite(options["max_compute"])
     options["B_bounds"] = tuple(options["B_bounds"])
-    options["exclude"] = tuple((low, infinite(high)) for low, high in options["exclude"])
+    options["exclude"] = tuple((low, _infinite(high)) for low, high in options["exclude"])
     if options["grid"] is not None:
         options["grid"] = tuple(tuple(axis) for axis in options["grid"])
     needed = saved["compute_needed"]
-    check_lengths(data, saved["residual"])
     return {
         "params": SigmoidParams(*(float(saved[name]) for name in PARAMETER_NAMES)),
         "covariance": np.array(saved["covariance"], dtype=float),
         "residual": np.array(saved["residual"], dtype=float),
         "verdict": Verdict(saved["verdict"]),
-        "data": FitData(**data),
+        "data": restored_data(saved["data"], len(saved["residual"])),
         "options": FitOptions(**options),
-        "confidence_interval": None if saved["ci"] is None else {k: tuple(v) for k, v in saved["ci"].items()},
-        "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
+        "confidence_interval": None
+        if saved["ci"] is None
+        else {k: ConfidenceInterval(*v) for k, v in saved["ci"].items()},
+        "half_width_68": saved["half_width_68"] if "half_width_68" in saved else saved["robust_error"],
+        "compute_needed": None if needed is None else ComputeNeeded(**{k: _infinite(v) for k, v in needed.items()}),
         "at_twice": None if saved.get("at_twice") is None else tuple(saved["at_twice"]),
         "at_bound": tuple(saved["at_bound"]),
         "notes": tuple(saved["notes"]),
         "metadata": dict(saved["metadata"]),
-        **{k: saved[k] for k in ("ssr", "reason", "R0_source", "robust_error", "name")},
+        **{k: saved[k] for k in ("ssr", "reason", "R0_source", "name")},
     }
+
+
+def _infinite(value: float | None) -> float:
+    """Return the number that was saved: None stands for infinity."""
+    return math.inf if value is None else value

@@ -1,4 +1,4 @@
-"""A budget over candidate recipes: which to extend, which to drop."""
+"""`allocate`: a budget split over candidate recipes, which to extend and which to drop."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.forecasting.extrapolate import extrapolate
+from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
 from rlscaling.solver.intervals import half_width_68, probability_best
-from rlscaling.validation import RngLike, entropy_of
+from rlscaling.validation import RngLike, entropy_of, renamed
 
 DROP = 0.05  # probability of being the best below which a recipe gets nothing
 LEAST_GAP = 0.25  # of a recipe's own error: a tie gets a finite share
@@ -42,7 +42,7 @@ class Allocation(Document):
     budget: float
     at: float
     compute_unit: str
-    seed: int
+    rng_seed: int
 
     @property
     def headline(self) -> str:
@@ -57,7 +57,7 @@ class Allocation(Document):
         return [Table.of(self._header(), self._rows())]
 
     def _rows(self) -> list[list[str]]:
-        """Return one row a recipe as text."""
+        """Return one row per recipe as text."""
         return [
             [s.recipe, plus_minus(s.pass_rate, s.error), f"{s.best:.2f}", number(s.compute) if s.compute else "drop"]
             for s in self.shares
@@ -66,16 +66,18 @@ class Allocation(Document):
     def _header(self) -> list[str]:
         return ["", f"R at {number(self.at)}", "P(best)", f"extend by ({unit_text(self.compute_unit)})"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the split as JSON-ready values."""
-        return {"verdict": self.headline, "budget": self.budget, "at": self.at, "compute_unit": self.compute_unit,
-                "shares": [asdict(share) for share in self.shares], "seed": self.seed}  # fmt: skip
+    def _record(self) -> dict[str, Any]:
+        return {
+            "headline": self.headline, "budget": self.budget, "at": self.at, "compute_unit": self.compute_unit,
+            "shares": [asdict(share) for share in self.shares], "rng_seed": self.rng_seed,
+        }  # fmt: skip
 
 
+@renamed(at="compute")
 def allocate(
-    fits: Mapping[str, SigmoidFit], budget: float, *, at: float | None = None, rng: RngLike = None
+    fits: Mapping[str, SigmoidFit], budget: float, *, compute: float | None = None, rng: RngLike = None
 ) -> Allocation:
-    """Split a budget over candidate recipes so that the best at ``at`` is told most surely.
+    """Split a budget over candidate recipes so that the best at ``compute`` is found with the highest probability.
 
     Recipes that are the best in less than 5 % of the draws are dropped, and those whose run is flat, falling or no
     sigmoid. The rest share the budget by the rule of optimal computing budget allocation (Chen, Lin, Yücesan and Chick
@@ -88,8 +90,8 @@ def allocate(
         Two runs or more, in one unit.
     budget : float
         Compute to spend, in that unit.
-    at : float, optional
-        Compute at which the recipes are compared. Default 100,000 GPU-hours; other units have no default.
+    compute : float, optional
+        At which the recipes are compared. Default 100,000 GPU-hours; other units have no default.
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers.
 
@@ -117,25 +119,25 @@ def allocate(
         raise FitError(f"compute is in {' and '.join(units)}; give runs in one unit")
     first = next(iter(fits.values()))
     total = float(check_budgets(first, budget, option="budget=")[0])
-    target = float(check_budgets(first, at, option="at=")[0])
+    target = float(check_budgets(first, compute, option="compute=")[0])
     entropy = entropy_of(rng)
-    told = np.array([fit.verdict.has_curve for fit in fits.values()])
-    if not told.any():
+    has_curve = np.array([fit.verdict.has_curve for fit in fits.values()])
+    if not has_curve.any():
         raise FitError("every run is flat, falling or no sigmoid: none of them says what more compute would bring")
     draws = np.array(
         [
-            extrapolate(fit, target, method="auto", rng=np.random.SeedSequence([entropy, k])).distribution[:, 0]
+            extrapolate(fit, target, method=AVERAGED, rng=np.random.SeedSequence([entropy, k])).distribution[:, 0]
             for k, fit in enumerate(fits.values())
         ]
     )
     best, middle = np.zeros(len(draws)), np.median(draws, axis=1)
-    best[told] = probability_best(draws[told])
+    best[has_curve] = probability_best(draws[has_curve])
     error = np.maximum([half_width_68(row) for row in draws], 1e-12)
-    compute = total * _shares(middle, error, best)
+    added = total * _shares(middle, error, best)
     order = np.argsort(-best, kind="stable")
     names = list(fits)
     shares = tuple(
-        RecipeAllocation(names[k], float(middle[k]), float(error[k]), float(best[k]), float(compute[k])) for k in order
+        RecipeAllocation(names[k], float(middle[k]), float(error[k]), float(best[k]), float(added[k])) for k in order
     )
     return Allocation(shares, total, target, units[0], entropy)
 

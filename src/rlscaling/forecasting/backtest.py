@@ -1,9 +1,9 @@
-"""Did forecasts of this run hold? Fit each beginning of it, predict the rest, and compare with what came."""
+"""`backtest`: fit each beginning of a run, forecast the rest, and compare with the evaluations observed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,12 @@ from rlscaling.fitting.curve_fit import fit_power_law
 from rlscaling.fitting.fit import fit_trace
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
-from rlscaling.forecasting.extrapolate import extrapolate
+from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate, method_of
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, unit_text
-from rlscaling.serialization import finite
 from rlscaling.traces.trace import Trace
 from rlscaling.uncertainty.bootstrap import bootstrap
-from rlscaling.validation import RngLike, entropy_of
+from rlscaling.validation import RngLike, entropy_of, renamed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 
 HORIZONS = (2.0, 4.0)  # times the data
 WINDOW = 0.8  # of a horizon: from here to it, evaluations are averaged
-BASELINE = "last_value"
-MODELS = ("sigmoid", "power_law", BASELINE, "auto")
+BASELINE = "last-value"
 LAST_SHARE = 20  # the last value is the mean of the last twentieth of the evaluations
 N_CUTOFFS, PER_DOUBLING = 8, 2
 N_RESAMPLES = 200
@@ -41,16 +39,18 @@ Curve = tuple[Array, Array, Array]  # forecast, lower and upper end of the 95 % 
 
 @dataclass(frozen=True)
 class ForecastOrigin:
-    """One forecast: a model fitted to the evaluations up to ``cutoff`` and held against the later ones.
+    """One forecast: a method applied to the evaluations up to ``cutoff`` and compared with the later ones.
 
     Attributes
     ----------
+    method : str
+        One of the methods of `backtest`.
     compute, beyond, actual, forecast, low, high : tuple of float
         Later evaluations to four times the cutoff: compute, compute over the cutoff, pass rate, the forecast and its
-        95 % interval for an evaluation; nan for a model without one.
+        95 % interval for an evaluation; nan for a method without one.
     """
 
-    model: str
+    method: str
     cutoff: float
     compute: tuple[float, ...]
     beyond: tuple[float, ...]
@@ -67,8 +67,8 @@ class ForecastOrigin:
             return math.nan
         return float(np.mean((np.array(self.forecast) - np.array(self.actual))[inside]))
 
-    def held(self, horizon: float) -> tuple[int, int]:
-        """Return how many evaluations to ``horizon`` lie in the interval, and of how many; (0, 0) without one."""
+    def coverage(self, horizon: float) -> tuple[int, int]:
+        """Return how many evaluations up to ``horizon`` their interval covers, and how many have one."""
         beyond, low, high, y = (np.array(a) for a in (self.beyond, self.low, self.high, self.actual))
         inside = (beyond <= horizon * (1.0 + 1e-9)) & np.isfinite(low)
         return int(np.sum((low <= y) & (y <= high) & inside)), int(inside.sum())
@@ -76,129 +76,145 @@ class ForecastOrigin:
 
 @dataclass(frozen=True)
 class HorizonScore:
-    """How a model did at one horizon: errors over the cutoffs, wins over the last value, evaluations held."""
+    """Accuracy of a method at one horizon.
 
-    model: str
+    Attributes
+    ----------
+    method : str
+    horizon : float
+        Compute over the cutoff.
+    n : int
+        Cutoffs from which the run reaches it.
+    median_error, mean_error : float
+        Of the absolute errors over the cutoffs.
+    n_better : int
+        Cutoffs from which it was more accurate than the last value.
+    n_covered, n_intervals : int
+        Evaluations inside their 95 % interval, and evaluations with one.
+    """
+
+    method: str
     horizon: float
     n: int
     median_error: float
     mean_error: float
-    wins: int
-    held: int
-    of: int
+    n_better: int
+    n_covered: int
+    n_intervals: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Backtest(Document):
-    """Forecasts of one run from several cutoffs, held against what came.
+    """Forecasts of one run from several cutoffs, compared with the evaluations observed.
 
     Attributes
     ----------
     trace : Trace
         The run.
     origins : tuple of ForecastOrigin
-        One for each model and cutoff.
+        One for each method and cutoff.
     """
 
     trace: Trace
-    models: tuple[str, ...]
+    methods: tuple[str, ...]
     cutoffs: tuple[float, ...]
     origins: tuple[ForecastOrigin, ...]
-    seed: int
+    rng_seed: int
 
     @cached_property
     def scores(self) -> tuple[HorizonScore, ...]:
-        """One score for each model and horizon that the run reaches."""
-        return tuple(score for horizon in HORIZONS for model in self.models if (score := self.score(model, horizon)).n)
+        """One score for each method and horizon that the run reaches."""
+        return tuple(score for horizon in HORIZONS for name in self.methods if (score := self.score(name, horizon)).n)
 
-    def of(self, model: str) -> tuple[ForecastOrigin, ...]:
-        """Return the forecasts of one model, by cutoff."""
-        return tuple(origin for origin in self.origins if origin.model == model)
+    def forecasts_of(self, method: str) -> tuple[ForecastOrigin, ...]:
+        """Return the forecasts of one method, by cutoff."""
+        return tuple(origin for origin in self.origins if origin.method == method_of(method))
 
-    def score(self, model: str, horizon: float) -> HorizonScore:
-        """Return how ``model`` did at ``horizon`` times the data."""
-        errors = np.abs([origin.error(horizon) for origin in self.of(model)])
-        base = np.abs([origin.error(horizon) for origin in self.of(BASELINE)]) if BASELINE in self.models else errors
-        known = np.isfinite(errors)
-        held = [origin.held(horizon) for origin, use in zip(self.of(model), known, strict=True) if use]
+    def score(self, method: str, horizon: float) -> HorizonScore:
+        """Return the accuracy of ``method`` at ``horizon`` times the data."""
+        method = method_of(method)
+        forecasts = self.forecasts_of(method)
+        errors = np.abs([origin.error(horizon) for origin in forecasts])
+        base = np.abs([origin.error(horizon) for origin in self.forecasts_of(BASELINE)])
+        base = base if BASELINE in self.methods else errors
+        reached = np.isfinite(errors)
+        coverage = [origin.coverage(horizon) for origin, use in zip(forecasts, reached, strict=True) if use]
         return HorizonScore(
-            model, horizon, int(known.sum()),
-            float(np.median(errors[known])) if known.any() else math.nan,
-            float(np.mean(errors[known])) if known.any() else math.nan,
-            int(np.sum(errors[known] < base[known])), sum(h for h, _ in held), sum(n for _, n in held),
+            method, horizon, int(reached.sum()),
+            float(np.median(errors[reached])) if reached.any() else math.nan,
+            float(np.mean(errors[reached])) if reached.any() else math.nan,
+            int(np.sum(errors[reached] < base[reached])), sum(n for n, _ in coverage), sum(n for _, n in coverage),
         )  # fmt: skip
 
     @property
     def headline(self) -> str:
         """What to expect of a forecast of this run, in a sentence."""
-        model = next(m for m in ("auto", "sigmoid", *self.models) if m in self.models)
-        score = self.score(model, HORIZONS[0])
+        method = self.main_method
+        score = self.score(method, HORIZONS[0])
         if not score.n:
             return "no cutoff leaves evaluations to twice its compute; run on, or give earlier cutoffs"
-        text = f"on this run a forecast to 2x ({_name(model)}) has been off by {score.median_error:.2g}"
+        text = f"on this run a forecast to 2x ({_name(method)}) has been off by {score.median_error:.2g}"
         text += f" (median of {score.n})" if score.n > 1 else ""
-        if score.of:
-            text += f"; the 95 % interval held {score.held} of {score.of} evaluations"
-        if BASELINE in self.models and model != BASELINE:
-            text += f"; nearer than the last value in {score.wins} of {score.n}"
+        if score.n_intervals:
+            text += f"; the 95 % interval held {score.n_covered} of {score.n_intervals} evaluations"
+        if BASELINE in self.methods and method != BASELINE:
+            text += f"; nearer than the last value in {score.n_better} of {score.n}"
         return text
 
     @property
+    def main_method(self) -> str:
+        """The method of the headline: ``averaged``, else ``sigmoid``, else the first."""
+        return next(name for name in (AVERAGED, "sigmoid", *self.methods) if name in self.methods)
+
+    @property
     def advice(self) -> str:
-        """Which model was nearest at 2x on this run; empty with one model or one cutoff."""
+        """Which method was the most accurate at 2x on this run; empty with one method or one cutoff."""
         scores = [s for s in self.scores if s.horizon == HORIZONS[0] and s.n > 1]
         if len(scores) < 2:
             return ""
         best = min(scores, key=lambda s: s.mean_error)
-        return f"nearest at 2x: {_name(best.model)}, {best.mean_error:.2g} off in the mean of {best.n} cutoffs"
+        return f"nearest at 2x: {_name(best.method)}, {best.mean_error:.2g} off in the mean of {best.n} cutoffs"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a model, cutoff and later evaluation."""
+        """Return one row per method, cutoff and later evaluation."""
         import pandas as pd
 
         names = ("compute", "beyond", "actual", "forecast", "low", "high")
         parts = [
-            pd.DataFrame({"model": o.model, "cutoff": o.cutoff, **{n: np.array(getattr(o, n)) for n in names}})
+            pd.DataFrame({"method": o.method, "cutoff": o.cutoff, **{n: np.array(getattr(o, n)) for n in names}})
             for o in self.origins
         ]
         return pd.concat(parts, ignore_index=True)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return scores and forecasts as JSON-ready values."""
+    def _record(self) -> dict[str, Any]:
         scores = [
             {
-                "model": s.model, "horizon": s.horizon, "n": s.n, "median_error": finite(s.median_error),
-                "mean_error": finite(s.mean_error), "beats_last_value": s.wins, "held": s.held, "evaluations": s.of,
+                "method": s.method, "horizon": s.horizon, "n": s.n, "median_error": s.median_error,
+                "mean_error": s.mean_error, "beats_last_value": s.n_better, "held": s.n_covered,
+                "evaluations": s.n_intervals,
             }
             for s in self.scores
         ]  # fmt: skip
-        forecasts = [
-            {
-                "model": o.model,
-                "cutoff": o.cutoff,
-                **{n: [finite(v) for v in getattr(o, n)] for n in ("compute", "actual", "forecast", "low", "high")},
-            }
-            for o in self.origins
-        ]
+        columns = ("method", "cutoff", "compute", "actual", "forecast", "low", "high")
         return {
-            "verdict": self.headline, "advice": self.advice, "run": self.trace.name, "cutoffs": list(self.cutoffs),
-            "compute_unit": self.trace.compute_unit, "scores": scores, "forecasts": forecasts, "seed": self.seed,
+            "headline": self.headline, "advice": self.advice, "run": self.trace.name, "cutoffs": self.cutoffs,
+            "compute_unit": self.trace.compute_unit, "scores": scores,
+            "forecasts": [{name: getattr(origin, name) for name in columns} for origin in self.origins],
+            "rng_seed": self.rng_seed,
         }  # fmt: skip
 
     def tables(self) -> list[Table]:
-        """Return the table."""
-        return [
-            Table.of(
-                ("", "to", "cutoffs", "median error", "mean error", "beats last value", "interval held"), self._rows()
-            )
-        ]
+        """Return the table of the scores."""
+        header = ("", "to", "cutoffs", "median error", "mean error", "beats last value", "interval held")
+        return [Table.of(header, self._rows())]
 
     def _rows(self) -> list[list[str]]:
         """Return the table of scores as text."""
         return [
             [
-                _name(s.model), f"{s.horizon:g}x", str(s.n), f"{s.median_error:.4f}", f"{s.mean_error:.4f}",
-                "" if s.model == BASELINE else f"{s.wins} of {s.n}", f"{s.held} of {s.of}" if s.of else "",
+                _name(s.method), f"{s.horizon:g}x", str(s.n), f"{s.median_error:.4f}", f"{s.mean_error:.4f}",
+                "" if s.method == BASELINE else f"{s.n_better} of {s.n}",
+                f"{s.n_covered} of {s.n_intervals}" if s.n_intervals else "",
             ]
             for s in self.scores
         ]  # fmt: skip
@@ -210,22 +226,23 @@ class Backtest(Document):
         return [*filter(None, [self.advice]), where]
 
     def __repr__(self) -> str:
-        return f"Backtest({self.trace.name!r}, {len(self.cutoffs)} cutoffs, {', '.join(self.models)})"
+        return f"Backtest({self.trace.name!r}, {len(self.cutoffs)} cutoffs, {', '.join(self.methods)})"
 
 
-def _name(model: str) -> str:
-    return model.replace("_", " ")
+def _name(method: str) -> str:
+    return method.replace("-", " ")
 
 
+@renamed(models="methods")
 def backtest(
     trace: Trace,
     *,
     cutoffs: ArrayLike | None = None,
-    models: Sequence[str] = ("sigmoid", "power_law", BASELINE),
+    methods: Sequence[str] = ("sigmoid", "power-law", BASELINE),
     rng: RngLike = None,
     **options: Any,
 ) -> Backtest:
-    """Fit each beginning of a run, forecast the rest, and compare with the evaluations that came.
+    """Fit each beginning of a run, forecast the rest, and compare with the evaluations observed.
 
     Parameters
     ----------
@@ -234,9 +251,9 @@ def backtest(
     cutoffs : array-like, optional
         Compute at which the beginnings end. Default: up to 8, a factor of the square root of 2 apart, from half of the
         compute downwards, as far as a fit has 5 points.
-    models : sequence of {"sigmoid", "power_law", "last_value", "auto"}
-        ``last_value`` is the mean of the last twentieth of the evaluations; ``auto`` is
-        ``extrapolate(..., method="auto")``.
+    methods : sequence of {"sigmoid", "power-law", "last-value", "averaged"}
+        ``last-value`` is the mean of the last twentieth of the evaluations; ``sigmoid`` and ``averaged`` are the
+        methods of `extrapolate`.
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers.
     **options
@@ -249,7 +266,7 @@ def backtest(
     Raises
     ------
     FitError
-        For an unknown model, a cutoff without later evaluations or with too few before it, or a run that is too short.
+        For an unknown method, a cutoff without later evaluations or with too few before it, or a run that is too short.
 
     Notes
     -----
@@ -259,23 +276,23 @@ def backtest(
     Examples
     --------
     >>> from rlscaling import backtest, datasets
-    >>> found = backtest(datasets.load_demo()["scalerl"], rng=0)
-    >>> found.score("sigmoid", 2.0).median_error < found.score("last_value", 2.0).median_error
+    >>> result = backtest(datasets.load_demo()["scalerl"], rng=0)
+    >>> result.score("sigmoid", 2.0).median_error < result.score("last-value", 2.0).median_error
     True
     """
     if not isinstance(trace, Trace):
         raise FitError(f"backtest takes a Trace, not {type(trace).__name__}; read one with read_trace")
-    unknown = [model for model in models if model not in MODELS]
-    if unknown or not models:
-        raise FitError(f"models={tuple(models)!r}: choose from {', '.join(MODELS)}")
+    names = tuple(dict.fromkeys(method_of(name) for name in methods))
+    if not names or set(names) - set(METHODS):
+        raise FitError(f"methods={tuple(methods)!r}: choose from {', '.join(METHODS)}")
     entropy = entropy_of(rng)
-    fits = list(_given(trace, cutoffs, options) if cutoffs is not None else _default(trace, options))
-    origins = [_origin(trace, fit, model, cutoff, entropy) for model in dict.fromkeys(models) for cutoff, fit in fits]
-    return Backtest(trace, tuple(dict.fromkeys(models)), tuple(cutoff for cutoff, _ in fits), tuple(origins), entropy)
+    fits = list(_fits_at(trace, cutoffs, options) if cutoffs is not None else _default_fits(trace, options))
+    origins = tuple(_origin(trace, fit, name, cutoff, entropy) for name in names for cutoff, fit in fits)
+    return Backtest(trace, names, tuple(cutoff for cutoff, _ in fits), origins, entropy)
 
 
-def _given(trace: Trace, cutoffs: ArrayLike, options: dict[str, Any]) -> Iterator[tuple[float, SigmoidFit]]:
-    """Yield the cutoffs of the caller with their fits."""
+def _fits_at(trace: Trace, cutoffs: ArrayLike, options: dict[str, Any]) -> Iterator[tuple[float, SigmoidFit]]:
+    """Yield the given cutoffs with their fits."""
     unit = unit_text(trace.compute_unit)
     for cutoff in sorted(set(as_floats(np.atleast_1d(cutoffs), "cutoffs").tolist())):
         last = float(trace.compute[-1])
@@ -290,32 +307,32 @@ def _given(trace: Trace, cutoffs: ArrayLike, options: dict[str, Any]) -> Iterato
             raise FitError(f"cutoff {number(cutoff)}: {error}") from error
 
 
-def _default(trace: Trace, options: dict[str, Any]) -> list[tuple[float, SigmoidFit]]:
+def _default_fits(trace: Trace, options: dict[str, Any]) -> list[tuple[float, SigmoidFit]]:
     """Return the default cutoffs that leave enough points, with their fits, the earliest first."""
-    found: list[tuple[float, SigmoidFit]] = []
+    fits: list[tuple[float, SigmoidFit]] = []
     error = ""
     for k in range(N_CUTOFFS):
         cutoff = float(trace.compute[-1]) * 0.5 * 2.0 ** (-k / PER_DOUBLING)
         if not np.any(trace.compute <= cutoff):
             break
-        fit = fit_trace(trace.up_to(cutoff), on_failure="return", **options)
+        fit = fit_trace(trace.up_to(cutoff), on_error="return", **options)
         if not isinstance(fit, SigmoidFit):
             error = str(fit)
             break
-        if not found or fit.n_points < found[-1][1].n_points:
-            found.append((cutoff, fit))
-    if not found:
+        if not fits or fit.n_points < fits[-1][1].n_points:
+            fits.append((cutoff, fit))
+    if not fits:
         fit_trace(trace, **options)  # what is wrong with the whole run is wrong with its half
         raise FitError(f"the first half of the run cannot be fitted ({error or 'no evaluation there'}); run on")
-    return found[::-1]
+    return fits[::-1]
 
 
-def _origin(trace: Trace, fit: SigmoidFit, model: str, cutoff: float, entropy: int) -> ForecastOrigin:
+def _origin(trace: Trace, fit: SigmoidFit, method: str, cutoff: float, entropy: int) -> ForecastOrigin:
     later = (trace.compute > cutoff) & (trace.compute <= HORIZONS[-1] * cutoff * (1.0 + 1e-9))
     C, y = trace.compute[later], trace.pass_rate[later]
-    forecast, low, high = _FORECASTERS[model](fit, C, entropy)
+    forecast, low, high = METHODS[method](fit, C, entropy)
     columns = (C, C / cutoff, y, forecast, low, high)
-    return ForecastOrigin(model, cutoff, *(tuple(column.tolist()) for column in columns))
+    return ForecastOrigin(method, cutoff, *(tuple(column.tolist()) for column in columns))
 
 
 def _sigmoid(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
@@ -323,20 +340,20 @@ def _sigmoid(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
         return _without_interval(fit.predict(C))
     replicates = bootstrap(fit, n_resamples=N_RESAMPLES, rng=entropy)
     interval = extrapolate(fit, C, bootstrap=replicates).prediction_interval
-    return fit.predict(C), interval[:, 0], interval[:, 1]
+    return fit.predict(C), *interval
 
 
-def _auto(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
-    forecast = extrapolate(fit, C, method="auto", rng=entropy)
-    return forecast.pass_rate, forecast.prediction_interval[:, 0], forecast.prediction_interval[:, 1]
+def _averaged(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
+    forecast = extrapolate(fit, C, method=AVERAGED, rng=entropy)
+    return forecast.pass_rate, *forecast.prediction_interval
 
 
 def _power_law(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
     o, used = fit.options, fit.data.used
-    found = fit_power_law(
+    power_law = fit_power_law(
         fit.data.compute[used], fit.data.pass_rate[used], min_compute=0.0, compute_unit=o.compute_unit, A_max=o.A_max
     )
-    return _without_interval(found.predict(C))
+    return _without_interval(power_law.predict(C))
 
 
 def _last_value(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
@@ -349,9 +366,10 @@ def _without_interval(forecast: Array) -> Curve:
     return forecast, nothing, nothing
 
 
-_FORECASTERS: dict[str, Callable[[SigmoidFit, Array, int], Curve]] = {
+METHODS: Mapping[str, Callable[[SigmoidFit, Array, int], Curve]] = {
     "sigmoid": _sigmoid,
-    "power_law": _power_law,
+    "power-law": _power_law,
     BASELINE: _last_value,
-    "auto": _auto,
+    AVERAGED: _averaged,
 }
+"""The methods of `backtest`: what forecasts from a fit, at what compute, with which seed."""

@@ -1,4 +1,4 @@
-"""``extrapolate(fit, method="auto")``: where a run will stand, averaged over curves, noise and departures."""
+"""`extrapolate` and `compute_to_reach`: forecasts of the fitted curve, or averaged over curves and noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlscaling.arrays import Array, Mask
 from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets, supported_beyond
-from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.results import Forecast, Reach
 from rlscaling.solver.fitted_model import score_scale
@@ -20,6 +20,17 @@ from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_seed_sd, entropy_of
 
 N_DRAWS = 1000
+AVERAGED = "averaged"
+METHODS = ("sigmoid", AVERAGED)
+OLD_NAMES = {"auto": AVERAGED, "power_law": "power-law", "last_value": "last-value"}
+"""Names of forecasting methods before 0.1, accepted until 1.0."""
+
+MEASURED_BEYOND = 4.0  # of the averaged forecast: benchmarks/forecast.py
+
+
+def method_of(name: str) -> str:
+    """Return the name of a forecasting method, given by that or by its old name."""
+    return OLD_NAMES.get(name, name)
 
 
 def average_forecast(
@@ -40,10 +51,10 @@ def average_forecast(
     budgets : array of shape (n,)
         In the fit's unit.
     supported : boolean array of shape (n,)
-        Where a number may be given.
+        Where a number is supported.
     prior : Prior, optional
     seed_sd : float
-        Spread of ``A`` between seeds of one recipe; for unbounded scores a share of their range.
+        Between-seed standard deviation of ``A``; for unbounded scores a share of their range.
     rng : int, Generator, SeedSequence or None
     notes : tuple of str
         Added to those of the fit.
@@ -55,23 +66,20 @@ def average_forecast(
     if prior is not None and not isinstance(prior, Prior):
         raise FitError(f"prior= takes a Prior, e.g. from learn_prior, not {type(prior).__name__}")
     check_seed_sd(seed_sd)
-    model, entropy = model_of(fit), entropy_of(rng)
-    found = posterior(model, prior or DEFAULT)
+    model, entropy = fit.fitted_model(), entropy_of(rng)
+    belief = posterior(model, prior or DEFAULT)
     generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
-    runs, evaluations = found.draw(generator, N_DRAWS).runs(budgets, generator)
+    runs, evaluations = belief.draw(generator, N_DRAWS).runs(budgets, generator)
     new = runs + seed_sd * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
     if np.isfinite(fit.options.A_max):
         new = np.clip(new, 0.0, fit.options.A_max)
-    slow = found.shape_probability("slow")
-    how = f"average over curves: {slow:.2f} on the slow shape; prior: {found.prior.source}"
+    slow = belief.shape_probability("slow")
+    how = f"average over curves: {slow:.2f} on the slow shape; prior: {belief.prior.source}"
     return Forecast(
         fit=fit, compute=budgets, pass_rate=np.median(runs, axis=0), distribution=runs, distribution_new_run=new,
-        supported=supported, confidence_level=0.95, seed=entropy, evaluations=evaluations,
-        notes=(*fit.notes, *notes, how), method="auto",
+        supported=supported, confidence_level=0.95, rng_seed=entropy, evaluations=evaluations,
+        notes=(*fit.notes, *notes, how), method=AVERAGED,
     )  # fmt: skip
-
-
-MEASURED_BEYOND = 4.0  # of method="auto": benchmarks/forecast.py
 
 
 def extrapolate(
@@ -92,16 +100,16 @@ def extrapolate(
         The fit.
     compute : float or array-like of shape (n,), optional
         Budgets, in the fit's unit. Default 100,000 GPU-hours; other units have no default.
-    method : {"sigmoid", "auto"}
-        ``sigmoid``: the least-squares curve and its replicates. ``auto``: the median and the spread of a posterior that
-        averages two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where they
-        leave the curve: nearer at 4x on real curves, about as near at 2x (benchmarks/forecast.py).
+    method : {"sigmoid", "averaged"}
+        ``sigmoid``: the least-squares curve and its replicates. ``averaged``: the median and the spread of a posterior
+        that averages two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where
+        they leave the curve: more accurate at 4x on real curves, about equally at 2x (benchmarks/forecast.py).
     bootstrap : Bootstrap, optional
-        Replicates to use with ``sigmoid``; None runs the default ones.
+        Replicates for ``sigmoid``; None draws the default ones.
     prior : Prior, optional
-        For ``auto``; `learn_prior` gives that of your own runs.
+        For ``averaged``; `learn_prior` estimates one from your own runs.
     seed_sd : float
-        Spread of ``A`` between seeds, for the intervals of a new run; replicates that are given bring theirs.
+        Between-seed standard deviation of ``A``, for the intervals of a new run; ``bootstrap`` has its own.
     rng : int, Generator, SeedSequence or None
         Seed of the draws.
 
@@ -112,34 +120,37 @@ def extrapolate(
     Raises
     ------
     FitError
-        For a budget that is not a positive number, or with fewer than 7 fitted points (5 with ``auto``).
+        For a budget that is not a positive number, or with fewer than 7 fitted points (5 with ``averaged``).
 
     Notes
     -----
-    When the ceiling is not identified a number is given only to twice the data (``supported``); the interval stands
-    at any budget and is as wide as the data are silent. A 3k-hour run says nothing about 100k. With ``auto`` a number
-    is given to four times the data, as far as it has been measured.
+    When the ceiling is not identified a number is given only to twice the data (``supported``); the interval is given
+    at any budget, and is wide where the data say little. A run of 3k hours says nothing about 100k. With ``averaged`` a
+    number is given to four times the data, as far as its accuracy has been measured.
 
     Examples
     --------
     >>> from rlscaling import datasets, extrapolate, fit_trace
     >>> forecast = extrapolate(fit_trace(datasets.load_demo()["scalerl"]), 100_000, rng=0)
-    >>> forecast.pass_rate.shape, forecast.confidence_interval.shape
-    ((1,), (1, 2))
+    >>> low, high = forecast.confidence_interval
+    >>> forecast.pass_rate.shape, low.shape
+    ((1,), (1,))
     """
     if not isinstance(fit, SigmoidFit):
         raise FitError(f"extrapolate takes a SigmoidFit, not {type(fit).__name__}; fit first")
     budgets = check_budgets(fit, compute)
-    if method == "auto":
+    method = method_of(method)
+    if method == AVERAGED:
         if bootstrap is not None:
             raise FitError('bootstrap= holds replicates of the sigmoid; drop it, or use method="sigmoid"')
         supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, MEASURED_BEYOND)
         note = () if supported.all() else (_unsupported_note(fit.verdict, f"{MEASURED_BEYOND:g} times"),)
         return average_forecast(fit, budgets, supported, prior=prior, seed_sd=seed_sd, rng=rng, notes=note)
     if method != "sigmoid":
-        raise FitError(f'method={method!r} is unknown; choose "sigmoid" or "auto"')
+        choices = " or ".join(f'"{name}"' for name in METHODS)
+        raise FitError(f"method={method!r} is unknown; choose {choices}")
     if prior is not None:
-        raise FitError('prior= is used with method="auto" only; drop it or set the method')
+        raise FitError(f'prior= is used with method="{AVERAGED}" only; drop it or set the method')
     boot = _bootstrap(fit, bootstrap, rng, seed_sd)
     draws = _curves(boot.distribution, budgets)
     with_seeds = boot.distribution.copy()
@@ -151,26 +162,26 @@ def extrapolate(
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
-        confidence_level=boot.confidence_level, seed=boot.seed, notes=tuple(notes),
+        confidence_level=boot.confidence_level, rng_seed=boot.rng_seed, notes=tuple(notes),
         evaluations=draws + _evaluation_noise(fit, boot),
     )  # fmt: skip
 
 
 def _evaluation_noise(fit: SigmoidFit, boot: Bootstrap) -> Array:
     """Return the noise of one evaluation in each replicate, shape (n_resamples, 1)."""
-    rng = np.random.default_rng(np.random.SeedSequence(boot.seed, spawn_key=(2,)))
-    rho, sd = model_of(fit).noise.draw(rng, boot.n_resamples)
+    rng = np.random.default_rng(np.random.SeedSequence(boot.rng_seed, spawn_key=(2,)))
+    rho, sd = fit.fitted_model().noise.draw(rng, boot.n_resamples)
     return np.asarray((sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None])
 
 
-def _bootstrap(fit: SigmoidFit, given: Bootstrap | None, rng: RngLike, seed_sd: float = SEED_SD) -> Bootstrap:
-    if given is None:
+def _bootstrap(fit: SigmoidFit, boot: Bootstrap | None, rng: RngLike, seed_sd: float = SEED_SD) -> Bootstrap:
+    if boot is None:
         return bootstrap(fit, rng=rng, seed_sd=seed_sd)
-    if not isinstance(given, Bootstrap):
-        raise FitError(f"bootstrap= takes the result of bootstrap(fit), not {type(given).__name__}")
-    if given.fit.params != fit.params or given.fit.options != fit.options:
+    if not isinstance(boot, Bootstrap):
+        raise FitError(f"bootstrap= takes the result of bootstrap(fit), not {type(boot).__name__}")
+    if boot.fit.params != fit.params or boot.fit.options != fit.options:
         raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
-    return given
+    return boot
 
 
 def _curves(draws: Array, budgets: Array) -> Array:

@@ -1,9 +1,10 @@
-"""Has a run left its curve? One-step-ahead residuals through a CUSUM, and the warnings that need no fit."""
+"""`monitor`: whether a run has left its curve (a CUSUM of one-step-ahead residuals), and warnings that need no fit."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,21 @@ from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import FitError
 from rlscaling.fitting.fit import fit_trace
-from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
-from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, check_enough_points
+from rlscaling.printing.document import Document
 from rlscaling.printing.numbers import number, unit_text
-from rlscaling.serialization import finite
 from rlscaling.solver.fitted_model import FittedModel
 from rlscaling.solver.resampling import replicates
 from rlscaling.traces.trace import Trace
 
-SEED = 251013788  # fixed, so that a run has one alarm
+SEED = 251013788  # fixed, so that a run always gets the same alarm
 N_REPLICATES, N_HEALTHY = 4000, 4000
 SAFE = 0.9
-LEAST_EFFECTIVE = 100  # replicates that must count for the weights to move on
-MOST_SD = 4.0  # of one residual: a single wild evaluation is no departure
+LEAST_EFFECTIVE = 100  # effective number of replicates below which the weights are not updated
+MOST_SD = 4.0  # of one residual: a single outlier is no departure from the curve
 HORIZON = 2.0  # times the fitted compute: how far one fit is watched
-MOST_LATER = 200  # later evaluations; beyond, the fit is to be made anew
+MOST_LATER = 200  # later evaluations; beyond, fit again
 ALLOWANCE = 0.5  # sd per evaluation that the CUSUM forgives
 FALSE_ALARMS = 0.005  # of series of normal residuals, over the whole horizon
 MARGIN = 3.0  # added to that limit: residuals of healthy runs have heavier tails (benchmarks/monitor.py)
@@ -47,8 +48,8 @@ class Alarm:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MonitorReport:
-    """What a monitor sees of a run.
+class MonitorReport(Document):
+    """The state of a run after its fit: residuals, CUSUM and alarms.
 
     Attributes
     ----------
@@ -93,31 +94,30 @@ class MonitorReport:
             return f"waiting: no evaluation after the fit, which ends at {last} {unit_text(self.fit.compute_unit)}"
         return f"healthy: {len(self.compute)} evaluations after {last} {unit_text(self.fit.compute_unit)} on the curve"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON-ready values."""
+    def _record(self) -> dict[str, Any]:
         return {
-            "verdict": self.status, "reason": self.headline, "fit_verdict": str(self.fit.verdict),
-            "alarms": [{"kind": a.kind, "message": a.message, "compute": finite(a.compute)} for a in self.alarms],
+            "status": self.status, "headline": self.headline, "fit_verdict": self.fit.verdict,
+            "alarms": [asdict(alarm) for alarm in self.alarms],
             "fitted_to": self.fit.compute_range[1], "compute_unit": self.fit.compute_unit,
-            "compute": self.compute.tolist(), "z": self.z.tolist(), "cusum": self.cusum.tolist(),
-            "limit": finite(self.limit), "notes": list(self.notes),
+            "compute": self.compute, "z": self.z, "cusum": self.cusum, "limit": self.limit, "notes": self.notes,
         }  # fmt: skip
 
-    def __str__(self) -> str:
-        lines = [self.headline]
+    def footnotes(self) -> Sequence[str]:
+        """Return the line on the CUSUM, and the notes."""
+        lines = []
         if len(self.cusum):
             lines.append(
-                f"  CUSUM {self.cusum[-1]:.1f} (alarm at {self.limit:.1f}); last residual {self.z[-1]:+.1f} sd of the "
+                f"CUSUM {self.cusum[-1]:.1f} (alarm at {self.limit:.1f}); last residual {self.z[-1]:+.1f} sd of the "
                 "curve's and the evaluation's own error"
             )
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+        return [*lines, *(f"note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
         return f"MonitorReport({self.status}, {len(self.compute)} later evaluations, {len(self.alarms)} alarms)"
 
 
 def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> MonitorReport:
-    """Say whether the evaluations after ``fit`` still lie on its curve, and warn of truncation, entropy and a stall.
+    """Check whether the evaluations after ``fit`` still lie on its curve, and warn of truncation, entropy and a stall.
 
     Each later evaluation is compared with what the replicates of the fit, their AR(1) noise and the evaluations before
     it predict one step ahead. A two-sided CUSUM of these residuals raises the alarm at a limit that at most 1 in 100
@@ -152,13 +152,10 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
         raise FitError(f"monitor takes a Trace and a SigmoidFit, not {type(trace).__name__} and {type(fit).__name__}")
     if trace.compute_unit != fit.compute_unit:
         raise FitError(f"the trace is in {trace.compute_unit}, the fit in {fit.compute_unit}; fit this run")
-    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
-        raise FitError(
-            f"{fit.n_points} fitted points are too few to watch a run by ({MIN_POINTS_FOR_INTERVAL} needed); wait"
-        )
+    check_enough_points(fit.n_points, "to watch a run by", remedy="wait")
     if not fit.verdict.has_curve:
         raise FitError(f"the fit is {fit.verdict}, so there is no curve to leave: {fit.reason}")
-    last, model = fit.compute_range[1], model_of(fit)
+    last, model = fit.compute_range[1], fit.fitted_model()
     later = (trace.compute > last) & (trace.compute <= HORIZON * last)
     C, y = trace.compute[later][:MOST_LATER], trace.pass_rate[later][:MOST_LATER]
     z, cusum, side, limit = _watch(model, C, y)
@@ -175,7 +172,7 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
 
 
 def reference_fit(trace: Trace, **options: Any) -> SigmoidFit | None:
-    """Return the fit that a running log is watched by: of its beginning, made anew as the run grows by 1.4.
+    """Return the fit by which a running log is watched: of its beginning, repeated whenever the run has grown by 1.4.
 
     The beginning ends a factor of the square root of 2 to 2 before the last evaluation, and has 7 fitted points.
 
@@ -205,8 +202,8 @@ def _watch(model: FittedModel, C: Array, y: Array) -> tuple[Array, Array, Array,
     """Return residuals, CUSUM, the side it is on, and its limit.
 
     Each residual is the normal score of an evaluation in its one-step-ahead distribution: the mixture, over replicates
-    of the fit, of a normal around curve plus carried-on noise. The replicates are weighted by how well
-    they predicted so far, as long as 100 of them count.
+    of the fit, of a normal around curve plus carried-over noise. The replicates are weighted by how well
+    they predicted so far, as long as their effective number is 100 or more.
     """
     rng = np.random.default_rng(SEED)
     A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).T)
@@ -230,13 +227,13 @@ def _watch(model: FittedModel, C: Array, y: Array) -> tuple[Array, Array, Array,
 
 
 def _noise(model: FittedModel, rng: np.random.Generator) -> tuple[float, float]:
-    """Return correlation and size of the noise, on the safe side: the 0.9 quantiles of their posterior."""
+    """Return correlation and size of the noise, conservatively: the 0.9 quantiles of their posterior."""
     rho, innovation = model.noise.draw(rng, N_REPLICATES)
     return float(np.quantile(rho, SAFE)), float(np.quantile(innovation / np.sqrt(1.0 - rho**2), SAFE))
 
 
 def _effective(log_weight: Array) -> float:
-    """Return how many replicates count."""
+    """Return the effective number of replicates under these weights."""
     weight = np.exp(log_weight - log_weight.max())
     return float(weight.sum() ** 2 / (weight @ weight))
 
@@ -268,33 +265,33 @@ def _numbers(trace: Trace, name: str) -> tuple[Array, Array] | None:
 
 
 def _truncation(trace: Trace) -> Alarm | None:
-    found = _numbers(trace, "truncation_rate")
-    if found is None:
+    column = _numbers(trace, "truncation_rate")
+    if column is None:
         return None
-    share = float(np.mean(found[1][-RECENT:]))
+    share = float(np.mean(column[1][-RECENT:]))
     if share <= TRUNCATION:
         return None
     text = f"{100 * share:.0f} % of the completions are truncated (over 10 % runs become unstable)"
-    return Alarm("truncation", text, float(found[0][-1]))
+    return Alarm("truncation", text, float(column[0][-1]))
 
 
 def _entropy(trace: Trace) -> Alarm | None:
-    found = _numbers(trace, "entropy")
-    if found is None or len(found[1]) <= 2 * RECENT:
+    column = _numbers(trace, "entropy")
+    if column is None or len(column[1]) <= 2 * RECENT:
         return None
-    start, now = float(np.median(found[1][:RECENT])), float(np.median(found[1][-RECENT:]))
+    start, now = float(np.median(column[1][:RECENT])), float(np.median(column[1][-RECENT:]))
     if start <= 0.0 or now > ENTROPY_SHARE * start:
         return None
     text = f"the entropy has collapsed: {number(now)} nats, {100 * now / start:.1f} % of what it was at the start"
-    return Alarm("entropy", text, float(found[0][-1]))
+    return Alarm("entropy", text, float(column[0][-1]))
 
 
 def _stalled(trace: Trace, idle: float | None) -> Alarm | None:
-    found = None if idle is None else _numbers(trace, "wall_time")
-    if found is None or idle is None:
+    column = None if idle is None else _numbers(trace, "wall_time")
+    if column is None or idle is None:
         return None
-    gap = float(np.median(np.diff(found[1])))
+    gap = float(np.median(np.diff(column[1])))
     if not (math.isfinite(gap) and gap > 0.0) or idle <= STALL * gap:
         return None
     text = f"the log is stalled: no row for {number(idle)} s, where one came every {number(gap)} s"
-    return Alarm("stalled", text, float(found[0][-1]))
+    return Alarm("stalled", text, float(column[0][-1]))

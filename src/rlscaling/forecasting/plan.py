@@ -1,9 +1,9 @@
-"""How much longer to run, what would be cheaper, and whether the next hours are worth it."""
+"""`plan`: how much longer to run, what would be cheaper, and what the next hours would bring."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,17 @@ import numpy as np
 from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
-from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
-from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, ComputeNeeded
-from rlscaling.forecasting.extrapolate import extrapolate
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.verdict import TARGET, ComputeNeeded, check_enough_points
+from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
-from rlscaling.serialization import finite
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import FARTHEST, Z95, Rate, compute_needed
 from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.bootstrap import bootstrap
 from rlscaling.uncertainty.seed_spread import SEED_SD
-from rlscaling.validation import RngLike, check_seed_sd, entropy_of
+from rlscaling.validation import RngLike, check_seed_sd, entropy_of, renamed
 
 N_DRAWS = 200  # replicates of the fit
 N_ENDS = 200  # run lengths tried
@@ -34,7 +33,7 @@ ROUND = (1.0, 2.0, 5.0, 10.0)
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to know more: the compute to run to, and what it costs beside.
+    """One way to identify more precisely: the compute to run to, and the cost of its evaluations.
 
     Attributes
     ----------
@@ -66,9 +65,9 @@ class Plan(Document):
         As now; evaluations twice as often; four times the prompts (where the trace has counts). Empty when the target
         is reached, or the run is flat, falling or a misfit.
     seeds : tuple of (int, float)
-        Half-width for the recipe (this run's error and the spread between seeds) with 1, 2 ... runs as long as this.
+        Half-width for the recipe (this run's error and the between-seed spread) with 1, 2, ... runs as long as this.
     next_compute, gain, gain_error : float
-        Stop advice: what the next ``next_compute`` buy.
+        What the next ``next_compute`` bring, and the error of that.
     """
 
     fit: SigmoidFit
@@ -81,7 +80,7 @@ class Plan(Document):
     next_compute: float
     gain: float
     gain_error: float
-    seed: int
+    rng_seed: int
     notes: tuple[str, ...] = ()
 
     @property
@@ -118,13 +117,13 @@ class Plan(Document):
 
     @property
     def stop_advice(self) -> str:
-        """What more compute would buy, in a sentence."""
+        """What more compute would bring, in a sentence."""
         unit = unit_text(self.fit.compute_unit)
         return f"the next {number(self.next_compute)} {unit} buy {plus_minus(self.gain, self.gain_error)}"
 
     @property
     def seed_advice(self) -> str:
-        """What more seeds would tell about the recipe, in a sentence."""
+        """How precisely more training runs would measure the recipe, in a sentence."""
         parts = [f"{k} seed{'s' * (k > 1)} ±{width:.2g}" for k, width in self.seeds]
         return (
             f"for the recipe rather than this run (sd {self.seed_sd:g} between seeds): {', '.join(parts)}, each costs "
@@ -136,7 +135,7 @@ class Plan(Document):
         return [Table.of(self._header(), self._rows())]
 
     def _rows(self) -> list[list[str]]:
-        """Return one row a way as text: compute to run to, band, what is left to run, cost of evaluations."""
+        """Return one row per alternative as text: compute to run to, band, what is left to run, cost of evaluations."""
         last, rows = self.fit.compute_range[1], []
         for way in self.ways:
             c = way.compute
@@ -155,35 +154,36 @@ class Plan(Document):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values; null where no run length would do."""
-        ways = [
-            {
-                "name": way.name,
-                **{key: finite(value) for key, value in asdict(way.compute).items() if key != "half_width"},
-                "evaluations": finite(way.evaluations),
-            }
-            for way in self.ways
-        ]
+        return super().to_dict()
+
+    def _record(self) -> dict[str, Any]:
+        ways = []
+        for way in self.ways:
+            c = way.compute
+            band = {"median": c.median, "low": c.low, "high": c.high}
+            ways.append({"name": way.name, **band, "evaluations": way.evaluations})
         return {
-            "verdict": self.headline, "run": self.fit.name, "fit_verdict": str(self.fit.verdict),
-            "target_half_width": self.target_half_width, "at": self.at, "present_half_width": finite(self.present),
+            "headline": self.headline, "run": self.fit.name, "fit_verdict": self.fit.verdict,
+            "target_half_width": self.target_half_width, "at": self.at, "present_half_width": self.present,
             "reached": self.reached, "compute_so_far": self.fit.compute_range[1],
             "compute_unit": self.fit.compute_unit, "ways": ways,
             "next": {"compute": self.next_compute, "gain": self.gain, "error": self.gain_error},
             "seeds": [{"seeds": k, "half_width": width} for k, width in self.seeds], "seed_sd": self.seed_sd,
-            "seed": self.seed, "notes": list(self.notes),
+            "rng_seed": self.rng_seed, "notes": self.notes,
         }  # fmt: skip
 
 
+@renamed(at="compute")
 def plan(
     fit: SigmoidFit,
     *,
-    target_half_width: float = 0.02,
-    at: float | None = None,
+    target_half_width: float = TARGET,
+    compute: float | None = None,
     next_compute: float | None = None,
     seed_sd: float = SEED_SD,
     rng: RngLike = None,
 ) -> Plan:
-    """Say how much longer to run until ``A`` is known, what else would help, and what the next hours buy.
+    """Estimate how much longer to run until ``A`` is identified, what else would help, and what the next hours bring.
 
     For each of 200 replicates of the fit, with its own curve and noise, the information of evaluations at the present
     spacing is integrated until the 95 % half-width falls to the target.
@@ -194,12 +194,12 @@ def plan(
         The run so far.
     target_half_width : float
         Of the 95 % interval, in units of the pass rate; for unbounded scores a share of their range, as in verdicts.
-    at : float, optional
-        Ask for the curve at this compute instead of ``A``.
+    compute : float, optional
+        The target is of the curve at this compute instead of ``A``.
     next_compute : float, optional
         For the stop advice. Default: a round number near half of the compute so far.
     seed_sd : float
-        Spread of ``A`` between seeds of one recipe.
+        Between-seed standard deviation of ``A`` for one recipe.
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers.
 
@@ -210,7 +210,8 @@ def plan(
     Raises
     ------
     FitError
-        With fewer than 7 fitted points, ``A`` given by the caller (then ask ``at=``), or a target that is not positive.
+        With fewer than 7 fitted points, ``A`` fixed by the caller (then give ``compute=``), or a target that is not
+        positive.
 
     Examples
     --------
@@ -219,24 +220,24 @@ def plan(
     >>> 5000 < found.needed.low <= found.needed.median <= found.needed.high
     True
     """
-    _check(fit, target_half_width, at)
+    _check(fit, target_half_width, compute)
     check_seed_sd(seed_sd)
-    budget = None if at is None else float(check_budgets(fit, at, option="at=")[0])
+    budget = None if compute is None else float(check_budgets(fit, compute, option="compute=")[0])
     last = fit.compute_range[1]
     more = _round_number(0.5 * last) if next_compute is None else next_compute
     check_budgets(fit, more, option="next_compute=")
-    entropy, model = entropy_of(rng), model_of(fit)
+    entropy, model = entropy_of(rng), fit.fitted_model()
     boot = bootstrap(fit, rng=entropy)
     if budget is None:
         low, high = boot.confidence_interval["A"]
     else:
-        low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval[0].tolist()
+        low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval.at(0)
     scale = score_scale(model)
     present = 0.5 * (high - low) / scale
     ways: tuple[Alternative, ...] = ()
     if fit.verdict.has_curve and present > target_half_width:
         ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget)
-    runs = extrapolate(fit, [last, last + more], method="auto", rng=entropy).distribution
+    runs = extrapolate(fit, [last, last + more], method=AVERAGED, rng=entropy).distribution
     gain = runs[:, 1] - runs[:, 0]
     variance = (present / Z95) ** 2 + seed_sd**2
     seeds = tuple((k, Z95 * math.sqrt(variance / k)) for k in (1, 2, 3))
@@ -246,18 +247,17 @@ def plan(
     )  # fmt: skip
 
 
-def _check(fit: SigmoidFit, target: float, at: float | None) -> None:
+def _check(fit: SigmoidFit, target: float, compute: float | None) -> None:
     if not isinstance(fit, SigmoidFit):
         raise FitError(f"plan takes a SigmoidFit, not {type(fit).__name__}; fit first")
     if not (isinstance(target, int | float | np.number) and 0.0 < target < math.inf):
-        raise FitError(f"target_half_width={target!r} is not a positive number; give e.g. 0.02")
-    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
+        raise FitError(f"target_half_width={target!r} is not a positive number; give e.g. {TARGET:g}")
+    check_enough_points(fit.n_points, "for a plan")
+    if fit.options.A is not None and compute is None:
         raise FitError(
-            f"{fit.n_points} fitted points are too few for a plan ({MIN_POINTS_FOR_INTERVAL} needed); evaluate more "
-            "often, run on, or lower min_compute"
+            f"A was given as {fit.options.A:g}: there is nothing to find out about it; give compute= to plan for the "
+            "curve there"
         )
-    if fit.options.A is not None and at is None:
-        raise FitError(f"A was given as {fit.options.A:g}: there is nothing to find out about it; ask at= a compute")
 
 
 def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> tuple[Alternative, ...]:
@@ -265,8 +265,8 @@ def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> 
     step, last = float(np.median(np.diff(C))), float(C[-1])
 
     def way(name: str, rate: Rate | None, cost: float) -> Alternative:
-        found = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
-        hours = np.maximum(np.sort(found), last)
+        needed = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
+        hours = np.maximum(np.sort(needed), last)
         low, median, high = (float(hours[round(q * (len(hours) - 1))]) for q in BAND)
         return Alternative(
             name, ComputeNeeded(target / score_scale(model), median, low, high), cost * max(median - last, 0.0) / step
@@ -286,25 +286,25 @@ def _sampling_variance(model: FittedModel) -> float:
         return float(np.mean(np.square(series.se)))
     if series.n_rollouts is None:
         return 0.0
-    mean = np.clip(model.centre_curve[: model.n], 0.0, 1.0)
+    mean = np.clip(model.bootstrap_curve[: model.n], 0.0, 1.0)
     return float(np.mean(mean * (1.0 - mean) / 2.0 / series.n_rollouts))
 
 
 def _rate(sampling: float, often: float, prompts: float) -> Rate:
     """Return how many times the information a unit of compute gives, with evaluations ``often`` times as dense.
 
-    The noise is a wander, correlated over compute, plus the sampling of prompts; denser evaluations see the same
-    wander, more prompts lower the sampling alone.
+    The noise is AR(1) training noise, correlated over compute, plus the sampling of prompts; denser evaluations share
+    the same training noise, and more prompts lower the sampling noise alone.
     """
 
     def rate(rho: Array, sd: Array) -> Array:
         total = sd**2 / (1.0 - rho**2)
         white = np.minimum(sampling, total * (1.0 - rho))
-        wander = total - white
-        r = np.minimum(rho * total / np.maximum(wander, 1e-300), MOST_RHO)
+        training = total - white
+        r = np.minimum(rho * total / np.maximum(training, 1e-300), MOST_RHO)
         denser = r ** (1.0 / often)
-        now = wander * (1.0 + r) / (1.0 - r) + white
-        then = (wander * (1.0 + denser) / (1.0 - denser) + white / prompts) / often
+        now = training * (1.0 + r) / (1.0 - r) + white
+        then = (training * (1.0 + denser) / (1.0 - denser) + white / prompts) / often
         return np.asarray(now / np.maximum(then, 1e-300))
 
     return rate

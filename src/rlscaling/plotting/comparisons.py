@@ -1,4 +1,4 @@
-"""Pictures of a comparison: the recipes over each other, leave-one-out lines, and where two recipes cross."""
+"""`plot_comparison`, `plot_loo` and `plot_crossover`: recipes on one axis, leave-one-out lines, a crossing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rlscaling.comparing.leave_one_out import LeaveOneOut
 
 
-BESIDE = 0.006  # of the axis: how far the bars at one budget stand apart
-IN_COLOUR = 6  # recipes that get a colour and a label; the others are thin and grey
+BESIDE = 0.006  # of the axis: distance between the bars at one budget
+IN_COLOUR = 6  # recipes with a colour and a label; the others are thin and grey
 
 
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
@@ -33,7 +33,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     comparison : Comparison
         From `compare`.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
 
     Returns
     -------
@@ -41,8 +41,9 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
 
     Notes
     -----
-    Each curve is labelled with its pass rate at the budget and the probability of being the best there; where no
-    number is supported, with its interval alone. Beyond six recipes the likeliest are coloured, the others grey.
+    Each curve is labelled with its pass rate at the budget and the probability of being the best there; if the data
+    do not support a number, with the interval only. Of more than six recipes the most likely best are coloured, the
+    others grey.
 
     Examples
     --------
@@ -54,16 +55,19 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     """
     ax = ax if ax is not None else new_axes()
     order = sorted(comparison.recipes, key=lambda recipe: -max(comparison.best[recipe.name], 0.0))
-    compute = np.concatenate([fit.data.compute for recipe in order for fit in recipe.fits])
-    axis = ComputeAxis(compute, max(comparison.at[0], max(recipe.last_compute for recipe in order)))
+    compute, budget = (
+        np.concatenate([fit.data.compute for recipe in order for fit in recipe.fits]),
+        comparison.compute[0],
+    )
+    axis = ComputeAxis(compute, max(budget, max(recipe.last_compute for recipe in order)))
     for recipe in order[IN_COLOUR:]:
         ax.plot(axis.grid, recipe.predict(axis.grid), color=GREY, lw=0.6, alpha=0.5, zorder=1)
     labels = []
     for i, recipe in enumerate(order[:IN_COLOUR]):
         color, marker = RUN_STYLES[i]
-        _draw_rival(ax, axis, recipe, color, marker, comparison.confidence_level)
-        at = comparison.at[0] * (axis.right / axis.left) ** (BESIDE * (i - 0.5 * (min(len(order), IN_COLOUR) - 1)))
-        labels.append((*_draw_budget(ax, comparison, recipe, at, color, marker), literal(recipe.name), color))
+        _draw_recipe(ax, axis, recipe, color, marker, comparison.confidence_level)
+        place = budget * (axis.right / axis.left) ** (BESIDE * (i - 0.5 * (min(len(order), IN_COLOUR) - 1)))
+        labels.append((*_draw_budget(ax, comparison, recipe, place, color, marker), literal(recipe.name), color))
     scores = np.concatenate([fit.data.pass_rate for recipe in order for fit in recipe.fits])
     low, high = float(scores.min()), float(scores.max())
     room = high - low or 0.02
@@ -73,14 +77,14 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     axis.finish(ax, comparison.compute_unit)
     ax.set_ylabel("held-out pass rate" if np.isfinite(order[0].fits[0].options.A_max) else "score")
     more = f" ({len(order) - IN_COLOUR} more in grey)" if len(order) > IN_COLOUR else ""
-    best = comparison.best[comparison.leader]
-    at = f"{number(comparison.at[0])} {unit_text(comparison.compute_unit)}"
-    title = f"best at {at}: {comparison.leader}, probability {probability(best)}{more}"
+    best = probability(comparison.best[comparison.leader])
+    unit = unit_text(comparison.compute_unit)
+    title = f"best at {number(budget)} {unit}: {comparison.leader}, probability {best}{more}"
     ax.set_title(literal(title), loc="left", fontsize=10)
     return ax
 
 
-def _draw_rival(ax: Axes, axis: ComputeAxis, recipe: RecipeEstimate, color: str, marker: str, level: float) -> None:
+def _draw_recipe(ax: Axes, axis: ComputeAxis, recipe: RecipeEstimate, color: str, marker: str, level: float) -> None:
     for fit in recipe.fits:
         data, size = fit.data, marker_size(len(fit.data)) - 1
         x, left_out = axis.place(data.compute), np.logical_not(data.used)
@@ -99,29 +103,29 @@ def _draw_budget(
     ax: Axes, comparison: Comparison, recipe: RecipeEstimate, place: float, color: str, marker: str
 ) -> tuple[float, str]:
     """Draw the interval at the budget; return the height of the label and its second line."""
-    at = comparison.at[0]
+    budget = comparison.compute[0]
     if not recipe.verdict.has_curve:
         return float(recipe.fits[0].data.pass_rate[-1]), str(recipe.verdict)
-    ci = np.array(comparison.interval(recipe.curves(np.array([[at]]), Scope.RECIPE)[:, 0]))
-    value = float(recipe.predict(at))
-    known = comparison.supported(recipe.name, at)
-    draw_bar(ax, place, value if known else None, ci, None, color, "_at", marker)
-    text = plus_minus(value, 0.25 * float(ci[1] - ci[0])) if known else interval(*ci)
+    ci = np.array(comparison.interval(recipe.curves(np.array([[budget]]), Scope.RECIPE)[:, 0]))
+    value = float(recipe.predict(budget))
+    supported = comparison.supported(recipe.name, budget)
+    draw_bar(ax, place, value if supported else None, ci, None, color, "_at", marker)
+    text = plus_minus(value, 0.25 * float(ci[1] - ci[0])) if supported else interval(*ci)
     return value, f"{text}; P(best) {probability(comparison.best[recipe.name])}"
 
 
-def plot_loo(loo: LeaveOneOut, ax: Axes | None = None) -> Axes:
+def plot_loo(result: LeaveOneOut, ax: Axes | None = None) -> Axes:
     """Draw leave-one-out lines: log F(R) against log C, on which the slope is ``B`` [ScaleRL, Fig. 7].
 
-    ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` with the common ceiling; on the curve it is ``C**B``. Evaluations
-    close to the ceiling or to R0, where noise decides, are pale.
+    ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` with the common ceiling equals ``C**B`` on the curve. Evaluations close
+    to the ceiling or to R0, where noise dominates, are pale.
 
     Parameters
     ----------
-    loo : LeaveOneOut
+    result : LeaveOneOut
         From `leave_one_out`.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
 
     Returns
     -------
@@ -136,31 +140,31 @@ def plot_loo(loo: LeaveOneOut, ax: Axes | None = None) -> Axes:
     'F(R)'
     """
     ax = ax if ax is not None else new_axes()
-    names = [loo.reference, *sorted(loo.variants, key=lambda name: -loo.slopes[name])]
-    unit, heights, reach, labels = loo.comparison.compute_unit, [], [], []
+    names = [result.reference, *sorted(result.variants, key=lambda name: -result.slopes[name])]
+    unit, heights, ends, labels = result.comparison.compute_unit, [], [], []
     for i, name in enumerate(names):
-        C, F, weight = loo.linearized(name)
+        C, F, weight = result.linearized(name)
         if len(C) < 2:
             continue
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
         ax.scatter(C, F, s=14, marker=marker, color=color, alpha=np.clip(weight / weight.max(), 0.08, 0.9), lw=0)
-        row = loo.record(name)
+        row = result.record(name)
         B = float(row["B"])
         line = np.array([C.min(), C.max()])
-        ax.plot(line, line**B, color=color, lw=2.4 if name == loo.reference else 1.6, zorder=3)
+        ax.plot(line, line**B, color=color, lw=2.4 if name == result.reference else 1.6, zorder=3)
         own = "" if row["common_ceiling"] else " (own A)"
         labels.append((float(line[1] ** B), f"B = {number(B, 2)}{own}", literal(name), color))
         heights += (line**B).tolist()
-        reach += line.tolist()
+        ends += line.tolist()
     if not labels:
         raise FitError("no recipe has evaluations between R0 and A to draw; look at the fits one by one")
-    ComputeAxis(np.array(reach), max(reach)).finish(ax, unit)
+    ComputeAxis(np.array(ends), max(ends)).finish(ax, unit)
     ax.set_yscale("log")
     span = max(heights) / min(heights)
     ax.set_ylim(min(heights) / span**0.05, max(heights) * span**0.05)
     _label_lines(ax, labels)
     ax.set_ylabel("F(R)")
-    title = "slope = B" if loo.refit is None else f"slope = B, with one ceiling A = {number(loo.refit.A, 3)}"
+    title = "slope = B" if result.refit is None else f"slope = B, with one ceiling A = {number(result.refit.A, 3)}"
     ax.set_title(title, loc="left", fontsize=10)
     return ax
 
@@ -180,9 +184,9 @@ def plot_crossover(comparison: Comparison, x: str, y: str, ax: Axes | None = Non
     comparison : Comparison
         From `compare`.
     x, y : str
-        Above 0 ``x`` leads, below ``y``.
+        ``x`` leads above 0, ``y`` below.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
 
     Returns
     -------
@@ -201,7 +205,7 @@ def plot_crossover(comparison: Comparison, x: str, y: str, ax: Axes | None = Non
     crossing = comparison.crossover(x, y)
     first, second = comparison.recipe(x), comparison.recipe(y)
     compute = np.concatenate([fit.data.compute for recipe in (first, second) for fit in recipe.fits])
-    ends = [comparison.at[0], first.last_compute, second.last_compute]
+    ends = [comparison.compute[0], first.last_compute, second.last_compute]
     ends += [1.5 * c for c in (crossing.compute, crossing.confidence_interval[1]) if c < 20.0 * max(ends)]
     axis = ComputeAxis(compute[compute > 0], max(ends))
     grid = axis.grid
@@ -212,10 +216,10 @@ def plot_crossover(comparison: Comparison, x: str, y: str, ax: Axes | None = Non
     color = RUN_STYLES[0][0]
     percent = f"{100 * comparison.confidence_level:g} %"
     ax.fill_between(grid, band[:, 0], band[:, 1], color=color, alpha=0.18, lw=0, label=f"{percent} of the difference")
-    seen = grid <= min(first.last_compute, second.last_compute)
+    common = grid <= min(first.last_compute, second.last_compute)
     difference = first.predict(grid) - second.predict(grid)
-    ax.plot(grid[seen], difference[seen], color=color, lw=2, label="difference of the curves")
-    ax.plot(grid[~seen], difference[~seen], color=color, lw=1.6, ls=(0, (4, 2)), label="beyond the data of one")
+    ax.plot(grid[common], difference[common], color=color, lw=2, label="difference of the curves")
+    ax.plot(grid[~common], difference[~common], color=color, lw=1.6, ls=(0, (4, 2)), label="beyond the data of one")
     ax.axhline(0.0, color=INK, lw=0.9)
     low, high = crossing.confidence_interval
     if np.isfinite(crossing.compute):

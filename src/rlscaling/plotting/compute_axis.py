@@ -1,4 +1,4 @@
-"""The logarithmic axis of compute, on which 0 has a place."""
+"""`ComputeAxis`: a logarithmic axis of compute that also shows 0."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ INK = "#222222"
 
 
 def marker_size(n: int) -> float:
-    """Return the size of a marker when there are ``n``."""
+    """Return the size of a marker if there are ``n`` of them."""
     return 4.5 if n <= 100 else 2.5
 
 
 class ComputeAxis:
-    """A logarithmic axis of compute on which 0 has a place, left of a break."""
+    """A logarithmic axis of compute, with 0 at the left of a break."""
 
     def __init__(self, compute: Array, end: float) -> None:
         positive = compute[compute > 0]
@@ -36,7 +36,7 @@ class ComputeAxis:
         self.grid = np.geomspace(self.first, end, GRID)
 
     def place(self, compute: Array) -> Array:
-        """Return where ``compute`` stands on the axis."""
+        """Return the positions of ``compute`` on the axis."""
         return np.where(compute > 0, compute, self.zero or self.left)
 
     def finish(self, ax: Axes, unit: str) -> None:
@@ -66,12 +66,12 @@ class ComputeAxis:
 
 
 def _ticks(first: float, right: float) -> tuple[list[float], list[float]]:
-    """Return major and minor ticks from ``first`` to ``right``: decades, with 2 and 5 where decades are few."""
+    """Return major and minor ticks from ``first`` to ``right``: decades, with 2 and 5 if decades are few."""
     decades = range(int(np.floor(np.log10(first))), int(np.ceil(np.log10(right))) + 1)
     inside = [m * 10.0**k for k in decades for m in range(1, 10) if first * 0.999 <= m * 10.0**k <= right]
     leading = {value: round(value / 10.0 ** np.floor(np.log10(value * 1.000001))) for value in inside}
-    for kept in ((1,), (1, 3), (1, 2, 5), tuple(range(1, 10))):
-        major = [value for value in inside if leading[value] in kept]
+    for digits in ((1,), (1, 3), (1, 2, 5), tuple(range(1, 10))):
+        major = [value for value in inside if leading[value] in digits]
         if len(major) >= 3:
             break
     return major, [value for value in inside if value not in major]

@@ -1,4 +1,4 @@
-"""The parts of a picture: points, curve, interval, ceiling, budgets, labels."""
+"""Elements of figures: points, curve, interval, ceiling, budgets, labels; and `FitView`, what they are drawn from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RUN_STYLES = (
 )
 TITLE_LINES = 3
 LEGEND_PLACE = {
-    Verdict.NOT_IDENTIFIED: "upper left",  # the lower right is where its wide interval is
+    Verdict.NOT_IDENTIFIED: "upper left",  # its wide interval is at the lower right
     Verdict.FLAT: "best",
     Verdict.FALLING: "best",
     Verdict.MISFIT: "best",
@@ -90,7 +90,7 @@ def _draw_curve(ax: Axes, axis: ComputeAxis, view: FitView, color: str, labels: 
 
 
 def _draw_ceiling(ax: Axes, view: FitView) -> None:
-    """Draw A as a line with its interval at the right edge, or only the interval, hatched."""
+    """Draw A as a line with its interval at the right edge; if not identified, only the interval, hatched."""
     across = ax.get_yaxis_transform()
     ci = view.A_interval
     if str(view.fit.verdict) in NO_BARE_CEILING:
@@ -103,9 +103,9 @@ def _draw_ceiling(ax: Axes, view: FitView) -> None:
         else:
             ax.plot([], [], ls="none", label="A not identified")
         return
-    given = ci is not None and ci[0] == ci[1]
-    label = f"A = {number(view.fit.A)}" + (" (given)" if given else "")
-    if ci is not None and not given:
+    fixed = ci is not None and ci[0] == ci[1]
+    label = f"A = {number(view.fit.A)}" + (" (given)" if fixed else "")
+    if ci is not None and not fixed:
         label = f"A = {_with_interval(view.fit.A, ci)}"
         ax.fill_between([0.97, 1.0], *ci, transform=across, color=GREEN, alpha=0.45, lw=0, zorder=1)
     ax.axhline(view.fit.A, color=GREEN, lw=1.2, ls="-.", label=label, zorder=2)
@@ -117,13 +117,17 @@ def _with_interval(value: float, ci: Sequence[float] | Array) -> str:
 
 
 def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
-    """Draw the budgets of a forecast; where no number is supported, bars without a marker."""
+    """Draw the budgets of a forecast; those at which no number is supported have bars without a marker."""
     ci, new = forecast.confidence_interval, forecast.confidence_interval_new_run
     for i, compute in enumerate(forecast.compute):
-        known = bool(forecast.supported[i])
-        value = _with_interval(forecast.pass_rate[i], ci[i]) if known else f"not identified {interval(*ci[i])}"
+        supported = bool(forecast.supported[i])
+        span = ci.at(i)
+        value = _with_interval(forecast.pass_rate[i], span) if supported else f"not identified {interval(*span)}"
         label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
-        draw_bar(ax, float(compute), float(forecast.pass_rate[i]) if known else None, ci[i], new[i], color, label)
+        draw_bar(
+            ax, float(compute), float(forecast.pass_rate[i]) if supported else None, np.array(span),
+            np.array(new.at(i)), color, label,
+        )  # fmt: skip
     ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")
     if len(ci) > 4:
         ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")
@@ -142,9 +146,9 @@ def draw_bar(
 
 
 def draw_run(
-    ax: Axes, axis: ComputeAxis, view: FitView, color: str, marker: str, at: float | None
+    ax: Axes, axis: ComputeAxis, view: FitView, color: str, marker: str, compute: float | None
 ) -> tuple[float, str]:
-    """Draw one of several runs; return the height of its end and the text on its value there."""
+    """Draw one of several runs; return the height of the end of its curve and a text on its value at ``compute``."""
     data = view.fit.data
     x, size = axis.place(data.compute), marker_size(len(data)) - 1
     left_out = np.logical_not(data.used)
@@ -156,22 +160,22 @@ def draw_run(
         draw_budgets(ax, view.forecast, color)
     last = min(float(axis.grid[-1]), view.fit.compute_range[1] * view.support)
     height = float(view.fit.predict(last))
-    if at is None or at > view.fit.compute_range[1] * view.support:
+    if compute is None or compute > view.fit.compute_range[1] * view.support:
         return height, ""
-    value = float(view.fit.predict(at))
+    value = float(view.fit.predict(compute))
     if view.draws is None:
-        return height, f"{number(value, 3)} at {number(at)}"
-    ci = percentile_interval(sigmoid(at, *view.draws.T)[:, None], view.level)[0]
-    draw_bar(ax, at, value, ci, None, color, "_at", marker)
-    return height, f"{_with_interval(value, ci)} at {number(at)}"
+        return height, f"{number(value, 3)} at {number(compute)}"
+    ci = percentile_interval(sigmoid(compute, *view.draws.T)[:, None], view.level)[0]
+    draw_bar(ax, compute, value, ci, None, color, "_at", marker)
+    return height, f"{_with_interval(value, ci)} at {number(compute)}"
 
 
 def label_ends(
     ax: Axes, labels: list[tuple[float, str, str, str]], *, limits: tuple[float, float] | None = None
 ) -> None:
-    """Write the labels right of the axes at the height of their curves, moved apart where they would touch.
+    """Write labels to the right of the axes at the heights of their curves, moved apart where they would overlap.
 
-    Heights are in data, or in what ``limits`` says the lower and the upper end of the axis are.
+    Heights are in data coordinates, or in coordinates in which ``limits`` are the ends of the axis.
     """
     low, high = ax.get_ylim() if limits is None else limits
     transform = ax.get_yaxis_transform() if limits is None else ax.transAxes
@@ -192,13 +196,13 @@ def label_ends(
 
 
 def y_limits(view: FitView) -> tuple[float, float]:
-    """Return limits that hold the data and, as far as it does not dwarf them, the interval of A."""
+    """Return limits that include the data and, as long as it does not dwarf them, the interval of A."""
     y = view.fit.data.pass_rate
     low, high = float(y.min()), float(y.max())
     room = max(high - low, 0.02 if np.isfinite(view.fit.options.A_max) else 1e-9)
     ends = [*(view.A_interval or ()), *([] if str(view.fit.verdict) in NO_BARE_CEILING else [view.fit.A])]
     if view.forecast is not None:
-        ends += view.forecast.confidence_interval_new_run.ravel().tolist()
+        ends += np.ravel(view.forecast.confidence_interval_new_run).tolist()
     ends = [value for value in ends if np.isfinite(value)]
     low = max(min([low, *ends]), low - room)
     high = min(max([high, *ends]), high + 1.5 * room)
@@ -206,7 +210,7 @@ def y_limits(view: FitView) -> tuple[float, float]:
 
 
 def new_axes() -> Axes:
-    """Return axes on a figure of their own; in a notebook on one that the notebook shows."""
+    """Return axes on a new figure; in a notebook, on one that the notebook displays."""
     shell = sys.modules.get("IPython")
     if shell is not None and shell.get_ipython() is not None:
         from matplotlib import pyplot
@@ -218,7 +222,7 @@ def new_axes() -> Axes:
 
 
 def literal(text: str) -> str:
-    """Return ``text`` with the signs escaped that matplotlib would read as mathematics."""
+    """Return ``text`` with the characters escaped that matplotlib would read as mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -233,9 +237,9 @@ def finish(ax: Axes, axis: ComputeAxis, view: FitView, legend: bool) -> None:
     ax.set_ylim(*y_limits(view))
     ax.set_ylabel(y_label(view))
     inches = ax.get_position().width * getattr(ax.figure, "get_figwidth", lambda: 6.4)()
-    # the title says what is known, not how far to run on
-    known = re.split(r"; (?:run to|no run length|look at|plot)", view.fit.reason)[0]
-    lines = textwrap.wrap(f"{view.fit.verdict}: {known}", max(int(inches * 13), 20))
+    # the title has the finding, not the advice on how far to continue
+    finding = re.split(r"; (?:run to|no run length|look at|plot)", view.fit.reason)[0]
+    lines = textwrap.wrap(f"{view.fit.verdict}: {finding}", max(int(inches * 13), 20))
     if len(lines) > TITLE_LINES:
         lines = [*lines[: TITLE_LINES - 1], lines[TITLE_LINES - 1].rsplit(" ", 1)[0] + " ..."]
     ax.set_title(literal("\n".join(lines)), loc="left", fontsize=10)
@@ -248,7 +252,7 @@ def finish(ax: Axes, axis: ComputeAxis, view: FitView, legend: bool) -> None:
 
 @dataclass(frozen=True)
 class FitView:
-    """A fit with the best that is known about it: its own interval, or that of a bootstrap."""
+    """A fit with the best interval there is: its own, or that of a bootstrap."""
 
     fit: SigmoidFit
     A_interval: tuple[float, float] | None
@@ -258,7 +262,7 @@ class FitView:
 
     @property
     def support(self) -> float:
-        """Times the data: how far the curve itself may be shown."""
+        """How far the curve may be shown, as a multiple of the last compute."""
         return supported_beyond(self.fit.verdict)
 
     @property
@@ -268,7 +272,7 @@ class FitView:
 
 
 def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | None = None) -> FitView:
-    """Return what is known about ``fit``: from ``boot`` where it is given, else from the forecast or the fit itself."""
+    """Return what is to be drawn of ``fit``: with the replicates of ``boot`` if there are any, else by itself."""
     if boot is not None:
         if boot.fit.params != fit.params:
             raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
@@ -278,7 +282,7 @@ def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | No
 
 
 def view_of(result: SigmoidFit | Bootstrap | Forecast) -> FitView:
-    """Return what is known from any of the results that can be drawn."""
+    """Return what is to be drawn of any result that can be."""
     if isinstance(result, Forecast):
         return view(result.fit, None, result)
     return view(result.fit, result) if isinstance(result, Bootstrap) else view(result)

@@ -1,4 +1,4 @@
-"""Pictures of a backtest (the run, and what was forecast from each cutoff) and of a plan (how far to run)."""
+"""`plot_backtest` and `plot_plan`: forecasts from each cutoff against the run, and how far to run."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 MOST_POINTS = 300  # of a forecast
 
 
-def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None = None) -> Axes:
-    """Draw the forecasts of one model from every cutoff over the evaluations that came.
+def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, model: str | None = None) -> Axes:
+    """Draw the forecasts of one model from every cutoff, and the evaluations that were observed.
 
-    Each forecast starts at its cutoff, a dotted line of its colour; the band is the 95 % interval of an evaluation.
+    Each forecast starts at its cutoff, a dotted line in its colour; the band is the 95 % interval of an evaluation.
 
     Parameters
     ----------
-    found : Backtest
+    backtest : Backtest
         From `backtest`.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
     model : str, optional
-        Which of the models. Default: ``auto``, else ``sigmoid``, else the first.
+        Which of the methods. Default: ``averaged``, else ``sigmoid``, else the first.
 
     Returns
     -------
@@ -48,19 +48,19 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
     >>> len(ax.get_legend().get_texts())
     3
     """
-    model = model or next(m for m in ("auto", "sigmoid", *found.models) if m in found.models)
-    if model not in found.models:
-        raise FitError(f"model={model!r} was not backtested; choose from {', '.join(found.models)}")
+    model = model or backtest.main_method
+    if model not in backtest.methods:
+        raise FitError(f"model={model!r} was not backtested; choose from {', '.join(backtest.methods)}")
     ax = ax if ax is not None else new_axes()
-    trace = found.trace
+    trace = backtest.trace
     axis = ComputeAxis(trace.compute, float(trace.compute[-1]))
     ax.plot(
         axis.place(trace.compute), trace.pass_rate, "o", color=GREY, mew=0, alpha=0.8, ms=marker_size(len(trace)),
         label="evaluations",
     )  # fmt: skip
-    for i, origin in enumerate(found.of(model)):
+    for i, origin in enumerate(backtest.forecasts_of(model)):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
-        some = np.unique(np.linspace(0, len(origin.compute) - 1, MOST_POINTS).astype(int))  # of a smooth curve
+        some = np.unique(np.linspace(0, len(origin.compute) - 1, MOST_POINTS).astype(int))  # enough for a smooth curve
         x, y, low, high = (np.array(v)[some] for v in (origin.compute, origin.forecast, origin.low, origin.high))
         if np.isfinite(low).any():
             ax.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
@@ -69,22 +69,22 @@ def plot_backtest(found: Backtest, ax: Axes | None = None, *, model: str | None 
         ax.axvline(origin.cutoff, color=color, lw=0.9, ls=":")
     axis.finish(ax, trace.compute_unit)
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
-    ax.set_title(literal("\n".join(textwrap.wrap(found.headline, 85))), loc="left", fontsize=10)
-    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('_', ' ')}"))
+    ax.set_title(literal("\n".join(textwrap.wrap(backtest.headline, 85))), loc="left", fontsize=10)
+    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('-', ' ')}"))
     return ax
 
 
-def plot_plan(found: Plan, ax: Axes | None = None) -> Axes:
-    """Draw how far to run, one bar for each way: 10-90 % of the draws, with the median, from the compute so far.
+def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
+    """Draw how far to run: a bar for each alternative, 10-90 % of the draws with the median, from the compute so far.
 
-    An arrow at the end of a bar: in a tenth of the draws or more no run length would do.
+    An arrow at the end of a bar means that in a tenth of the draws or more no run length suffices.
 
     Parameters
     ----------
-    found : Plan
+    plan : Plan
         From `plan`.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
 
     Returns
     -------
@@ -100,12 +100,12 @@ def plot_plan(found: Plan, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     ax = ax if ax is not None else new_axes()
-    last, unit = found.fit.compute_range[1], unit_text(found.fit.compute_unit)
-    ends = [value for way in found.ways for value in (way.compute.low, way.compute.median, way.compute.high)]
+    last, unit = plan.fit.compute_range[1], unit_text(plan.fit.compute_unit)
+    ends = [value for way in plan.ways for value in (way.compute.low, way.compute.median, way.compute.high)]
     right = 1.3 * max([2.0 * last, *filter(math.isfinite, ends)])
     ax.axvline(last, color=INK, lw=0.9, ls=":")
     ax.annotate(" so far", (last, 1.0), xycoords=("data", "axes fraction"), va="top", fontsize=8, color=INK)
-    for k, way in enumerate(found.ways):
+    for k, way in enumerate(plan.ways):
         (color, marker), c = RUN_STYLES[k % len(RUN_STYLES)], way.compute
         low, median, high = (min(value, right) for value in (c.low, c.median, c.high))
         ax.plot([low, high], [k, k], color=color, lw=7, alpha=0.3, solid_capstyle="butt")
@@ -119,12 +119,12 @@ def plot_plan(found: Plan, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(lambda value, _: rough(value))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_yticks(range(len(found.ways)), [way.name for way in found.ways])
-    ax.set_ylim(max(len(found.ways), 1) - 0.4, -0.7)
+    ax.set_yticks(range(len(plan.ways)), [way.name for way in plan.ways])
+    ax.set_ylim(max(len(plan.ways), 1) - 0.4, -0.7)
     ax.set_xlabel(f"run to ({unit})")
     ax.grid(True, axis="x", color="#DDDDDD", lw=0.6)
-    name = f"[{found.fit.name}] " if found.fit.name else ""
-    ax.set_title(literal("\n".join(textwrap.wrap(name + found.headline, 85))), loc="left", fontsize=10)
-    if not found.ways:
+    name = f"[{plan.fit.name}] " if plan.fit.name else ""
+    ax.set_title(literal("\n".join(textwrap.wrap(name + plan.headline, 85))), loc="left", fontsize=10)
+    if not plan.ways:
         ax.set_axis_off()
     return ax

@@ -1,8 +1,8 @@
-"""Pictures of a trace, a fit, a forecast, several runs and a comparison, drawn on your axes.
+"""`plot_trace`, `plot_fit`, `plot_forecast` and `plot_runs`: figures of single runs, and of several on one axis.
 
-The compute axis is logarithmic; compute 0 has a place of its own at the left edge, marked "0", behind a break.
-Colours are those of Okabe and Ito, and no colour is the only sign of anything: points left out are hollow, the anchor
-for R0 is a diamond, the curve is dashed beyond the data.
+The compute axis is logarithmic; compute 0 is at the left edge, marked "0", before a break. Colours are those of Okabe
+and Ito, and nothing is told by colour alone: points left out are hollow, the observation of R0 is a diamond, the curve
+is dashed beyond the data.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from rlscaling.plotting.elements import (
 )
 from rlscaling.traces.trace import Trace
 from rlscaling.uncertainty.bootstrap import Bootstrap
+from rlscaling.validation import renamed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-BEYOND = 3.0  # times the data: how far a curve is drawn when no budget asks for more
+BEYOND = 3.0  # times the data: how far a curve is drawn unless a budget lies beyond
 
 
 def plot_trace(trace: Trace, ax: Axes | None = None) -> Axes:
@@ -50,7 +51,7 @@ def plot_trace(trace: Trace, ax: Axes | None = None) -> Axes:
     trace : Trace
         The run.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def plot_trace(trace: Trace, ax: Axes | None = None) -> Axes:
 
 
 def plot_fit(
-    fit: SigmoidFit, bootstrap: Bootstrap | None = None, ax: Axes | None = None, *, legend: bool = True
+    fit: SigmoidFit, ax: Axes | None = None, *, bootstrap: Bootstrap | None = None, legend: bool = True
 ) -> Axes:
     """Draw a fit: evaluations, curve and ceiling; the verdict opens the title.
 
@@ -87,10 +88,10 @@ def plot_fit(
     ----------
     fit : SigmoidFit
         The fit.
-    bootstrap : Bootstrap, optional
-        Its replicates: adds the interval of the curve, and the interval of ``A`` is theirs.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
+    bootstrap : Bootstrap, optional
+        Its replicates, which add the interval of the curve and give the interval of ``A``.
     legend : bool
         Whether to add a legend.
 
@@ -100,8 +101,8 @@ def plot_fit(
 
     Notes
     -----
-    Where the verdict is ``ceiling-not-identified``, ``flat`` or ``falling`` there is no line for ``A``: only its
-    interval, hatched. The curve ends where a forecast would no longer be supported.
+    With the verdict ``ceiling-not-identified``, ``flat`` or ``falling`` there is no line for ``A``: only its interval,
+    hatched. The curve ends where a forecast would no longer be supported.
 
     Examples
     --------
@@ -110,12 +111,12 @@ def plot_fit(
     >>> ax.get_title("left")[:11]
     'identified:'
     """
-    seen = view(fit, bootstrap)
-    end = fit.compute_range[1] * (BEYOND if seen.support > SUPPORTED_BEYOND else SUPPORTED_BEYOND)
+    shown = view(fit, bootstrap)
+    end = fit.compute_range[1] * (BEYOND if shown.support > SUPPORTED_BEYOND else SUPPORTED_BEYOND)
     axis = ComputeAxis(fit.data.compute, end)
     ax = ax if ax is not None else new_axes()
-    draw(ax, axis, seen)
-    finish(ax, axis, seen, legend)
+    draw(ax, axis, shown)
+    finish(ax, axis, shown, legend)
     return ax
 
 
@@ -124,17 +125,17 @@ def plot_forecast(
 ) -> Axes:
     """Draw a forecast: the fit, and the budgets with their intervals.
 
-    The thick bar is the interval for this run, the thin one for a new run of the recipe. A budget where no number is
-    supported has bars and no marker.
+    The thick bar is the interval for this run, the thin one that for a new run of the recipe. A budget at which no
+    number is supported has bars but no marker.
 
     Parameters
     ----------
     forecast : Forecast
         From `extrapolate`.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
+        Where to draw. None makes a figure, available as ``ax.figure``.
     bootstrap : Bootstrap, optional
-        The replicates behind it: adds the interval of the curve.
+        The replicates of the forecast, which add the interval of the curve.
     legend : bool
         Whether to add a legend.
 
@@ -150,28 +151,29 @@ def plot_forecast(
     'compute (GPU-hours)'
     """
     fit = forecast.fit
-    seen = view(fit, bootstrap, forecast)
+    shown = view(fit, bootstrap, forecast)
     axis = ComputeAxis(fit.data.compute, max(fit.compute_range[1], float(forecast.compute.max())))
     ax = ax if ax is not None else new_axes()
-    draw(ax, axis, seen)
+    draw(ax, axis, shown)
     draw_budgets(ax, forecast)
-    finish(ax, axis, seen, legend)
+    finish(ax, axis, shown, legend)
     return ax
 
 
+@renamed(at="compute")
 def plot_runs(
-    results: Mapping[str, SigmoidFit | Bootstrap | Forecast], ax: Axes | None = None, *, at: float | None = None
+    results: Mapping[str, SigmoidFit | Bootstrap | Forecast], ax: Axes | None = None, *, compute: float | None = None
 ) -> Axes:
-    """Draw several runs over each other, each labelled at the end of its curve.
+    """Draw several runs on one axis, each labelled at the end of its curve.
 
     Parameters
     ----------
     results : mapping of str to SigmoidFit, Bootstrap or Forecast
         By name. A `Bootstrap` adds the interval of the curve, a `Forecast` its budgets.
     ax : matplotlib Axes, optional
-        Where to draw. None makes a figure, reached as ``ax.figure``.
-    at : float, optional
-        A budget to draw every curve to; with a `Bootstrap` its interval there is drawn as a bar.
+        Where to draw. None makes a figure, available as ``ax.figure``.
+    compute : float, optional
+        A budget up to which every curve is drawn; a `Bootstrap` adds its interval there as a bar.
 
     Returns
     -------
@@ -181,7 +183,7 @@ def plot_runs(
     --------
     >>> from rlscaling import datasets, fit_trace, plot_runs
     >>> demo = datasets.load_demo()
-    >>> ax = plot_runs({name: fit_trace(demo[name]) for name in ("scalerl", "batch-2048")}, at=100_000)
+    >>> ax = plot_runs({name: fit_trace(demo[name]) for name in ("scalerl", "batch-2048")}, compute=100_000)
     >>> len(ax.texts)
     2
     """
@@ -191,14 +193,14 @@ def plot_runs(
         what = f"compute is in {', '.join(sorted(units))}" if units else "no runs were given"
         raise FitError(f"{what}; give one or more runs with compute in one unit")
     ends = [v.fit.compute_range[1] * min(BEYOND, v.support) for v in views.values()]
-    ends += [at] if at is not None else []
+    ends += [compute] if compute is not None else []
     ends += [float(v.forecast.compute.max()) for v in views.values() if v.forecast is not None]
     axis = ComputeAxis(np.concatenate([v.fit.data.compute for v in views.values()]), max(ends))
     ax = ax if ax is not None else new_axes()
     labels = []
-    for i, (name, one) in enumerate(views.items()):
+    for i, (name, run) in enumerate(views.items()):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
-        labels.append((*draw_run(ax, axis, one, color, marker, at), literal(f"{name}: {one.fit.verdict}"), color))
+        labels.append((*draw_run(ax, axis, run, color, marker, compute), literal(f"{name}: {run.fit.verdict}"), color))
     limits = np.array([y_limits(v) for v in views.values()])
     ax.set_ylim(limits[:, 0].min(), limits[:, 1].max())
     label_ends(ax, labels)

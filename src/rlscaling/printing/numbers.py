@@ -1,4 +1,4 @@
-"""Numbers as text: a value with its error and no more digits, aligned tables, and the same as HTML."""
+"""Numbers as text: a value with its error and no more digits, an interval, a probability, a unit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def rough(value: float) -> str:
-    """Return ``value`` with 2 significant digits, for what is known to no more.
+    """Return ``value`` with 2 significant digits, for what is known no more precisely.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def interval(low: float, high: float) -> str:
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return f"[{number(low)}, {number(high)}]"
-    if low > 0 and high > 2.5 * low and high > 10.0:  # a scale parameter known to a factor: each end to its own digits
+    if low > 0 and high > 2.5 * low and high > 10.0:  # a scale parameter known to a factor: digits per end
         return f"[{_three_digits(low)}, {_three_digits(high)}]"
     if max(abs(low), abs(high)) >= 1e7 or 0 < high < 1e-4:
         return f"[{low:.3g}, {high:.3g}]"
@@ -91,7 +91,7 @@ def _three_digits(value: float) -> str:
 
 
 def probability(p: float) -> str:
-    """Return a probability as it is written: never 0 or 1, which draws cannot show."""
+    """Return a probability as text: never 0 or 1, which a finite number of draws cannot show."""
     return "" if np.isnan(p) else ">0.99" if p > 0.995 else "<0.01" if p < 0.005 else f"{p:.2f}"
 
 
@@ -108,5 +108,12 @@ def unit_text(unit: str) -> str:
     return UNIT_TEXT.get(unit, unit)
 
 
-def _level(confidence_level: float) -> str:
-    return f"{100 * confidence_level:g} %"
+def percent(share: float) -> str:
+    """Return a share as a percentage, such as a confidence level in the header of a table.
+
+    Examples
+    --------
+    >>> percent(0.95)
+    '95 %'
+    """
+    return f"{100 * share:g} %"

@@ -1,4 +1,4 @@
-"""`RunReport` and `ReportContent`: what a report says, without HTML."""
+"""`RunReport` and `ReportContent`: the results in a report, without HTML."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from rlscaling.uncertainty.bootstrap import Bootstrap
 
 @dataclass(frozen=True, eq=False)
 class RunReport:
-    """What the report says of one run.
+    """The results for one run.
 
     Attributes
     ----------
     bootstrap, forecast : optional
-        None with fewer than 7 points; no forecast either where no budget was given and compute is not in GPU-hours.
+        None with fewer than 7 points; no forecast either without a budget, if compute is not in GPU-hours.
     backtest, plan : Backtest, Plan or str, optional
-        Or why there is none; None for runs beyond the first eight.
+        A string says why there is none; None for runs beyond the first eight.
     receipt : dict
-        What the reader took, assumed and left out; empty where the trace has none.
+        What the reader used, assumed and left out; empty if the trace has none.
+    detailed : bool
+        Whether the run has a section of its own.
     """
 
     name: str
@@ -40,18 +42,21 @@ class RunReport:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportContent:
-    """What a report on several runs says.
+    """The results in a report on several runs.
 
     Attributes
     ----------
     title : str
     runs : tuple of RunReport
-        The likeliest best first where they were compared.
+        The most likely best first if they were compared.
     comparison : Comparison or None
     not_compared : str
-        Why there is no comparison; empty where there is one, and with a single run.
+        Why there is no comparison; empty if there is one, and for a single run.
     refused : tuple of (str, str)
-        Runs that could not be fitted, with the reason.
+        Runs that could not be read or fitted, with the error.
+    compute : tuple of float
+        Budgets.
+    seed : int
     """
 
     title: str
@@ -59,5 +64,10 @@ class ReportContent:
     comparison: Comparison | None
     not_compared: str
     refused: tuple[tuple[str, str], ...]
-    at: tuple[float, ...]
+    compute: tuple[float, ...]
     seed: int
+
+    @property
+    def at(self) -> tuple[float, ...]:
+        """The same as `compute`, under its old name until 1.0."""
+        return self.compute

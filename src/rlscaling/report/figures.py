@@ -1,4 +1,4 @@
-"""Pictures of a report: SVG in the page itself, whose ink, grid and paper follow the reader's colours."""
+"""Figures of a report: SVG within the page, whose ink, grid and background follow the reader's colour scheme."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 WIDE, SINGLE = (9.0, 5.0), (7.5, 4.4)  # inches
 MOST_MARKERS, DPI = 400, 150
-COLOURS = {  # fixed colours of the drawings, and the property of the page that takes their place
+COLOURS = {  # fixed colours of the figures, and the property of the page that replaces each
     INK: "ink", "#000000": "ink", "#ffffff": "paper", "#dddddd": "rule", BLUE: "blue", GREY: "grey",
 }  # fmt: skip
 
 
 def svg(draw: Callable[[Axes], object], size: tuple[float, float], label: str, prefix: str) -> str:
-    """Return a drawing as an SVG element.
+    """Return a figure as an SVG element.
 
     Parameters
     ----------
     draw : callable
-        Draws on the axes it is given.
+        Draws on the axes passed to it.
     size : tuple of float
         Inches.
     label : str
-        What the picture shows, for readers who cannot see it.
+        What the figure shows, for readers who cannot see it.
     prefix : str
-        Of the names inside: two pictures of a page must not share any.
+        Of the identifiers in it: two figures of a page must not share any.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ def svg(draw: Callable[[Axes], object], size: tuple[float, float], label: str, p
         figure = Figure(figsize=size, layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
-        for line in ax.lines:  # an element a point: beyond some hundreds a picture of them is smaller
+        for line in ax.lines:  # SVG has an element per point: beyond some hundreds an image is smaller
             line.set_rasterized(line.get_marker() not in ("", "None") and np.size(line.get_xdata()) > MOST_MARKERS)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True, dpi=DPI)
@@ -60,7 +60,7 @@ def svg(draw: Callable[[Axes], object], size: tuple[float, float], label: str, p
 
 
 def _restyled(tag: str) -> str:
-    """Return a tag with numbers to a hundredth of a point and the colours of the page; names stand between tags."""
+    """Return a tag with two decimals and the colours of the page; the text between tags is left alone."""
     tag = re.sub(r"(\d\.\d\d)\d+", r"\1", tag)
     for colour, name in COLOURS.items():
         tag = re.sub(colour, f"var(--{name})", tag, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The least-squares fit of one run with its anchor, and the curve around which replicates are drawn."""
+"""`FittedModel`: the least-squares fit of one run, and the curve around which bootstrap replicates are drawn."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from rlscaling.solver.noise import NoisePosterior, noise_posterior, spacing_rati
 from rlscaling.solver.problem import Problem
 from rlscaling.solver.variable_projection import solve
 
-N_STARTS = 8  # basins followed by the fit that counts
-LOG_B_SD = 0.5  # of the weak prior on log B for the curve that replicates are drawn around
-ROUGH_RTOL = 1e-6  # of a first fit that only gives the size of the noise
-SIGMA_FLOOR = 0.1  # of R0_se, where next to no degrees of freedom are left and the first fit says "no noise"
+N_STARTS = 8  # starting points of the final fit
+LOG_B_SD = 0.5  # of the weak prior on log B behind bootstrap_params
+ROUGH_RTOL = 1e-6  # of a first fit that only estimates the noise
+SIGMA_FLOOR = 0.1  # of R0_se, where so few degrees of freedom are left that the first fit finds no noise
 MIN_DOF = 3
 SIGMA_FLOOR_OF_ANCHOR = 1e-3
-NO_RISE = 1e-6  # of the pass rate: a smaller gain is a constant with rounding noise
+NO_RISE = 1e-6  # of the pass rate: a smaller gain is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class R0Observation:
-    """An observation of the curve before the cutoff: value, where, and how far it may sit off the sigmoid."""
+    """An observation of R0: its compute and value, and how far it may lie off the sigmoid."""
 
     compute: float
     value: float
     standard_error: float
-    evaluated: bool = False  # one evaluation of this run: its own noise comes on top
+    evaluated: bool = False  # an evaluation of this run: its own noise is added
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The evaluations of a fit, without the anchor.
+    """The evaluations of a fit, without the observation of R0.
 
     ``position`` measures the gaps between evaluations (training steps where known, else compute); ``weights`` are
     relative inverse variances; ``se`` and ``n_rollouts`` serve the binomial scheme.
@@ -56,20 +56,21 @@ Params = tuple[float, float, float, float]  # A, B, C_mid, R0
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A problem, its data, the least-squares parameters, and the centre of its replicates.
+    """A least-squares problem, its data and parameters, and the parameters at which the bootstrap is drawn.
 
-    ``problem`` has one row more than ``series`` when there is an anchor; the anchor is never part of the noise.
+    ``problem`` has one row more than ``series`` when there is an observation of R0 (``anchor``), which is never part of
+    the noise.
 
-    ``centre`` is least squares with a weak prior on the exponent, ``log B ~ N(log 1.6, 0.5)`` (Table 1 of ScaleRL
-    spans 1.09 to 2.44). Once the bend has been seen it is the fit itself. Before, least squares often takes a
-    wander of the noise for an early plateau with a steep rise, and replicates around that curve cannot contain
-    the truth (benchmarks/coverage.py --around fit).
+    ``bootstrap_params`` are least squares with a weak prior on the exponent, ``log B ~ N(log 1.6, 0.5)`` (Table 1 of
+    ScaleRL spans 1.09 to 2.44). Once the data show the bend they equal the fit. Before that, least squares often
+    mistakes AR(1) training noise for an early plateau with a steep rise, and replicates around that curve cannot
+    contain the truth (benchmarks/coverage.py --around fit).
     """
 
     problem: Problem
     series: Observations
     params: Params
-    centre: Params
+    bootstrap_params: Params
     anchor: R0Observation | None = None
 
     @property
@@ -88,14 +89,14 @@ class FittedModel:
         return self.series.y - sigmoid(self.series.compute, *self.params)
 
     @cached_property
-    def centre_curve(self) -> Array:
-        """The centre at every row of the problem (the anchor's last)."""
-        return sigmoid(self.problem.compute, *self.centre)
+    def bootstrap_curve(self) -> Array:
+        """The curve of ``bootstrap_params`` at every row of the problem (the observation of R0 last)."""
+        return sigmoid(self.problem.compute, *self.bootstrap_params)
 
     @cached_property
-    def centre_residual(self) -> Array:
-        """Observed minus centre, scaled by the square root of the weights, shape (n,)."""
-        return np.asarray((self.series.y - self.centre_curve[: self.n]) * np.sqrt(self.series.weights))
+    def bootstrap_residual(self) -> Array:
+        """Observed minus `bootstrap_curve`, scaled by the square root of the weights, shape (n,)."""
+        return np.asarray((self.series.y - self.bootstrap_curve[: self.n]) * np.sqrt(self.series.weights))
 
     @property
     def rises(self) -> bool:
@@ -105,11 +106,11 @@ class FittedModel:
 
     @cached_property
     def noise(self) -> NoisePosterior:
-        """Posterior of the AR(1) noise around the centre."""
-        return _noise(self.problem, self.n, self.centre, self.centre_residual, self.ratio)
+        """Posterior of the AR(1) noise around `bootstrap_curve`."""
+        return _noise(self.problem, self.n, self.bootstrap_params, self.bootstrap_residual, self.ratio)
 
     def at_bound(self) -> tuple[str, ...]:
-        """Names of the estimated parameters that sit at a bound."""
+        """Names of the estimated parameters that lie at a bound."""
         p, (A, B, C_mid, R0) = self.problem, self.params
         low, high = p.v_bounds
         v = np.log(C_mid) - p.centre
@@ -122,11 +123,11 @@ class FittedModel:
         return tuple(name for name, touches in touching.items() if touches)
 
     def covariance(self) -> Array:
-        """Return the least-squares covariance of ``A, B, C_mid, R0``, zero where given or at a bound."""
+        """Return the least-squares covariance of ``A, B, C_mid, R0``, zero where fixed or at a bound."""
         p = self.problem
-        given = {"A": p.A is not None, "B": p.B_bounds[0] == p.B_bounds[1], "R0": p.R0 is not None}
+        fixed = {"A": p.A is not None, "B": p.B_bounds[0] == p.B_bounds[1], "R0": p.R0 is not None}
         names = ("A", "B", "C_mid", "R0")
-        free = np.array([not given.get(name, False) and name not in self.at_bound() for name in names])
+        free = np.array([not fixed.get(name, False) and name not in self.at_bound() for name in names])
         J = sigmoid_jacobian(p.compute, *self.params)[:, free] * np.sqrt(p.weights)[:, None]
         r = np.sqrt(self.series.weights) * self.residual
         dof = max(len(p.compute) - int(free.sum()), 1)
@@ -138,24 +139,24 @@ class FittedModel:
 
 
 def _noise(problem: Problem, n: int, params: Params, residual: Array, ratio: Array) -> NoisePosterior:
-    """Return the noise posterior around ``params``; the anchor's row restrains R0 without being noise."""
+    """Return the noise posterior around ``params``; the observation of R0 informs R0 but is no part of the noise."""
     J = sigmoid_jacobian(problem.compute, *params)
     J[:, 2] *= params[2]
     J *= np.sqrt(problem.weights)[:, None]
-    given = [problem.A is not None, problem.B_bounds[0] == problem.B_bounds[1], False, problem.R0 is not None]
+    fixed = [problem.A is not None, problem.B_bounds[0] == problem.B_bounds[1], False, problem.R0 is not None]
     A, _, _, R0 = params
-    if abs(A - R0) <= NO_RISE * max(abs(A), abs(R0), 1e-300):  # a constant has no slope by B and C_mid, only rounding
-        given[1] = given[2] = True
-    J = J[:, ~np.array(given)]
+    if abs(A - R0) <= NO_RISE * max(abs(A), abs(R0), 1e-300):  # a constant: its slopes by B and C_mid are rounding
+        fixed[1] = fixed[2] = True
+    J = J[:, ~np.array(fixed)]
     return noise_posterior(residual, J[:n], ratio, J[n:] if len(J) > n else None)
 
 
 def fit_model(problem: Problem, series: Observations, anchor: R0Observation | None) -> FittedModel:
-    """Fit ``series`` under the constraints of ``problem``, with the anchor as one more observation.
+    """Fit ``series`` under the constraints of ``problem``, with the observation of R0 as one more row.
 
-    The anchor's weight is ``(sigma / R0_se)^2`` with ``sigma`` the long-run noise,
-    ``sd sqrt((1 + rho) / (1 - rho))``, of a first fit without it: an evaluation that shares its wander with its
-    neighbours counts for less than an independent one. The weight is then held.
+    Its weight is ``(sigma / R0_se)^2`` with ``sigma`` the long-run noise, ``sd sqrt((1 + rho) / (1 - rho))``, of a
+    first fit without it: an evaluation that shares AR(1) noise with its neighbours counts for less than an independent
+    one. The weight is then held fixed.
     """
     ratio = spacing_ratio(series.position)
     sigma = None
@@ -169,7 +170,9 @@ def fit_model(problem: Problem, series: Observations, anchor: R0Observation | No
             )
         if len(series) - 4 < MIN_DOF:
             sigma = max(sigma, SIGMA_FLOOR * anchor.standard_error)
-        if anchor.standard_error < SIGMA_FLOOR_OF_ANCHOR * sigma:  # as good as fixed; more would only lose digits
+        if (
+            anchor.standard_error < SIGMA_FLOOR_OF_ANCHOR * sigma
+        ):  # as good as fixed; a larger weight would only lose digits
             anchor = replace(anchor, standard_error=SIGMA_FLOOR_OF_ANCHOR * sigma)
         problem = replace(
             problem,
@@ -180,12 +183,12 @@ def fit_model(problem: Problem, series: Observations, anchor: R0Observation | No
     if sigma is None:
         (params,) = _least_squares(problem, y)
         sigma = _noise_around(problem, series, params, ratio).sd_long_run
-        (centre,) = _least_squares(problem, y, np.array([(sigma / LOG_B_SD) ** 2]))
+        (bootstrap_params,) = _least_squares(problem, y, np.array([(sigma / LOG_B_SD) ** 2]))
     else:
-        params, centre = _least_squares(problem, y, np.array([0.0, (sigma / LOG_B_SD) ** 2]))
+        params, bootstrap_params = _least_squares(problem, y, np.array([0.0, (sigma / LOG_B_SD) ** 2]))
     if problem.B_bounds[0] == problem.B_bounds[1]:
-        centre = params
-    return FittedModel(problem, series, params, centre, anchor)
+        bootstrap_params = params
+    return FittedModel(problem, series, params, bootstrap_params, anchor)
 
 
 def _noise_around(problem: Problem, series: Observations, params: Params, ratio: Array) -> NoisePosterior:
@@ -196,12 +199,12 @@ def _noise_around(problem: Problem, series: Observations, params: Params, ratio:
 def _least_squares(
     problem: Problem, y: Array, prior: Array | None = None, n_starts: int = N_STARTS, rtol: float = 1e-13
 ) -> list[Params]:
-    """Fit ``y``, with ``prior`` once for each of its strengths."""
+    """Fit ``y`` once for each strength in ``prior``, or once without a prior."""
     Y = np.tile(y, (1 if prior is None else len(prior), 1))
-    found = solve(problem, Y, n_starts=n_starts, rtol=rtol, prior=prior)
-    return [(A, B, C_mid, R0) for A, B, C_mid, R0 in found.draws().tolist()]
+    solution = solve(problem, Y, n_starts=n_starts, rtol=rtol, prior=prior)
+    return [(A, B, C_mid, R0) for A, B, C_mid, R0 in solution.draws().tolist()]
 
 
 def score_scale(model: FittedModel) -> float:
-    """Return what 1.0 means: 1 for pass rates, the observed range for unbounded scores."""
+    """Return the unit of scores: 1 for pass rates, the observed range for unbounded scores."""
     return 1.0 if model.problem.ordered else max(float(np.ptp(model.series.y)), 1e-300)

@@ -1,4 +1,4 @@
-"""How far to run until ``A`` is known to a given half-width."""
+"""How far to run until ``A`` is identified to a chosen half-width: Fisher information along the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import gain_share
 from rlscaling.solver.fitted_model import FittedModel
 
-FARTHEST = 1000.0  # times the compute so far; beyond, the answer is "not at this noise"
+FARTHEST = 1000.0  # times the compute so far; beyond that, no run length would do at this noise
 N_GRID = 160
 N_ENDS = 50
 Z95 = 1.96
@@ -30,7 +30,7 @@ def compute_needed(
 
     With evaluations every ``step`` of compute the information about ``(A, B, log C_mid, R0)`` after ``C_end`` is
     the integral of ``J J' dC / step`` over the long-run variance ``sigma^2 / (1 - rho)^2`` of the noise, plus
-    that of the anchor. Each draw has its own curve and its own noise: the spread of the answers is real.
+    that of the observation of R0. Each draw has its own curve and noise, so the results have a distribution.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ def compute_needed(
     density = np.einsum("dgi,dgj->dgij", J, J)
     area = 0.5 * (density[:, 1:] + density[:, :-1]) * (np.diff(grid) / step)[None, :, None, None]
     information = np.concatenate([np.zeros_like(area[:, :1]), np.cumsum(area, axis=1)], axis=1)
-    at_ends = information[:, np.searchsorted(grid, ends, side="right") - 1]
-    at_ends = at_ends / variance[:, None, None, None]
+    information_at_ends = information[:, np.searchsorted(grid, ends, side="right") - 1]
+    information_at_ends = information_at_ends / variance[:, None, None, None]
     if model.anchor is not None:
         Ja = _jacobian(np.array([model.anchor.compute]), draws)
-        at_ends = at_ends + np.einsum("dgi,dgj->dgij", Ja, Ja) / model.anchor.standard_error**2
+        information_at_ends = information_at_ends + np.einsum("dgi,dgj->dgij", Ja, Ja) / model.anchor.standard_error**2
     towards = np.zeros((len(draws), 4))
     towards[:, 0] = 1.0
     if at is not None:
         towards = _jacobian(np.array([at]), draws)[:, 0]
-    widths = Z95 * np.sqrt(_variance(at_ends, model, towards))
+    widths = Z95 * np.sqrt(_variance(information_at_ends, model, towards))
     enough = widths <= half_width
     index = np.argmax(enough, axis=1)
     return np.where(enough.any(axis=1), ends[index], np.inf)
@@ -97,9 +97,9 @@ def _variance(information: Array, model: FittedModel, towards: Array) -> Array:
     keep = [0, *([1] if p.B_bounds[0] < p.B_bounds[1] else []), 2, *([3] if p.R0 is None else [])]
     M = information[..., keep, :][..., :, keep]
     scale = np.sqrt(np.maximum(np.einsum("...ii->...i", M), 1e-150))
-    with np.errstate(all="ignore"):  # a replicate without any rise has no information on C_mid: its width is infinite
+    with np.errstate(all="ignore"):  # a replicate without a rise says nothing of C_mid: infinite width
         M = M / (scale[..., :, None] * scale[..., None, :]) + 1e-12 * np.eye(len(keep))
         inverse = np.linalg.inv(np.where(np.isfinite(M), M, 0.0) + 1e-12 * np.eye(len(keep)))
         g = towards[:, None, keep] / scale
-        found = np.einsum("...i,...ij,...j->...", g, inverse, g)
-        return np.asarray(np.nan_to_num(np.maximum(found, 0.0), nan=np.inf))
+        variance = np.einsum("...i,...ij,...j->...", g, inverse, g)
+        return np.asarray(np.nan_to_num(np.maximum(variance, 0.0), nan=np.inf))

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
 from rlscaling.arrays import Array
 
+if TYPE_CHECKING:  # with a default, so that a bare ConfidenceInterval is of numbers or of arrays
+    from typing_extensions import TypeVar
 
-class ConfidenceInterval(NamedTuple):
-    """The ends of an interval: numbers, or arrays of one number per budget, as in `scipy.stats`."""
+    Bound = TypeVar("Bound", default=Any)
+else:
+    from typing import TypeVar
 
-    low: float | Array
-    high: float | Array
+    Bound = TypeVar("Bound")
 
 
-def half_width_68(draws: np.ndarray) -> float:
-    """Return half the distance between the 15.9 and 84.1 % quantiles: a standard error that outliers cannot move."""
+class ConfidenceInterval(NamedTuple, Generic[Bound]):
+    """The ends of an interval, as in `scipy.stats`.
+
+    Attributes
+    ----------
+    low, high : float or array of shape (n,)
+        A number each, or one number per budget.
+
+    Examples
+    --------
+    >>> low, high = ConfidenceInterval(0.59, 0.63)
+    >>> ConfidenceInterval(np.array([0.5, 0.6]), np.array([0.7, 0.8])).at(1)
+    ConfidenceInterval(low=0.6, high=0.8)
+    """
+
+    low: Bound
+    high: Bound
+
+    def at(self, index: int) -> ConfidenceInterval[float]:
+        """Return the interval at one of several budgets."""
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return ConfidenceInterval(float(low[index]), float(high[index]))
+
+
+def interval_of(ends: Array) -> ConfidenceInterval[Array]:
+    """Return intervals of shape (n, 2) as a pair of arrays."""
+    return ConfidenceInterval(ends[..., 0], ends[..., 1])
+
+
+def half_width_68(draws: Array) -> float:
+    """Return the half-width of the central 68 % of draws: like a standard error, but robust to outliers."""
     low, high = np.quantile(draws, [0.1587, 0.8413])
     return float(0.5 * (high - low))
 
@@ -25,23 +56,27 @@ def half_width_68(draws: np.ndarray) -> float:
 def percentile_interval(draws: Array, confidence_level: float) -> Array:
     """Return the percentile interval of each column, shape (..., 2).
 
-    Never the "basic" (reflected) interval: where A piles up at its bound that one points the wrong way.
+    Never the "basic" (reflected) interval: where A piles up at its bound the reflected one points the wrong way.
     """
-    tail = 0.5 * (1.0 - confidence_level)
+    quantile = 0.5 * (1.0 - confidence_level)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.quantile(draws, [tail, 1.0 - tail], axis=0, method="linear").T)
+        return np.asarray(np.quantile(draws, [quantile, 1.0 - quantile], axis=0, method="linear").T)
 
 
-def order_interval(draws: Array, confidence_level: float) -> tuple[float, float]:
+def order_interval(draws: Array, confidence_level: float) -> ConfidenceInterval[float]:
     """Return the percentile interval by order statistics, so that inf stays inf."""
     ordered = np.sort(draws)
-    tail = 0.5 * (1.0 - confidence_level)
-    low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
-    return float(low), float(ordered[int(np.ceil((1.0 - tail) * (len(ordered) - 1)))])
+    quantile = 0.5 * (1.0 - confidence_level)
+    low = ordered[int(np.floor(quantile * (len(ordered) - 1)))]
+    return ConfidenceInterval(float(low), float(ordered[int(np.ceil((1.0 - quantile) * (len(ordered) - 1)))]))
 
 
-def _hull(this_run: Array, new_run: Array) -> Array:
-    """Return the interval that holds both: at a bound of ``A`` the spread between seeds can only push inwards."""
+def union(this_run: Array, new_run: Array) -> Array:
+    """Return the smallest interval that contains both, shape (..., 2).
+
+    Where ``A`` sits at its bound, the spread between seeds can only push it inwards: the interval of a new run would
+    otherwise not contain that of this run.
+    """
     low, high = np.minimum(this_run, new_run)[..., 0], np.maximum(this_run, new_run)[..., 1]
     return np.stack([low, high], axis=-1)
 

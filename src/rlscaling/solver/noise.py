@@ -1,12 +1,13 @@
 """Evaluation noise: its AR(1) posterior given the residuals of a fit, and draws from it.
 
-Held-out curves wander, and an interval that ignores it is too narrow (benchmarks/coverage.py --scheme residual).
-So the correlation ``rho`` is given a uniform prior on a grid, and its posterior, with the degrees of freedom that the
-fit used up, is sampled in every replicate.
+Successive evaluations of a run are correlated, and an interval that ignores it is too narrow (benchmarks/coverage.py
+--scheme residual). So the correlation ``rho`` is given a uniform prior on a grid, and its posterior, with the degrees
+of freedom that the fit used up, is sampled in every replicate.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,3 +169,35 @@ def noise_posterior(residual: Array, jacobian: Array, ratio: Array, prior_rows: 
     )
     weight = np.exp(log_p - log_p.max())
     return NoisePosterior(RHO_GRID, weight / weight.sum(), rss, dof, ratio)
+
+
+def aicc(log_likelihood: float, k: int, n: int) -> float:
+    """Return Akaike's criterion with the correction for few points (Hurvich and Tsai 1989).
+
+    Examples
+    --------
+    >>> aicc(-10.0, 3, 20)
+    27.5
+    """
+    return 2.0 * k - 2.0 * log_likelihood + 2.0 * k * (k + 1) / (n - k - 1)
+
+
+def aicc_of_ssr(ssr: float, n: int, n_parameters: int) -> float:
+    """Return `aicc` of a curve under independent noise from its sum of squares; inf with too few points for it."""
+    k = n_parameters + 1  # and the size of the noise
+    if n <= k + 1:
+        return math.inf
+    log_likelihood = -0.5 * n * (math.log(2.0 * math.pi * max(ssr, 1e-300) / n) + 1.0)
+    return aicc(log_likelihood, k, n)
+
+
+def log_likelihood_of(residual: Array, ratio: Array, noise: str) -> float:
+    """Return the Gaussian log likelihood of residuals at the best size, and correlation, of the noise."""
+    n, best = len(residual), -math.inf
+    floor = 1e-30 * max(float(residual @ residual), 1e-270)
+    for rho in RHO_GRID.tolist() if noise == "ar1" else [0.0]:
+        z = whiten(residual, rho, ratio)
+        variance = max(float(z @ z), floor) / n
+        log_det = float(log_det_whitening(rho, ratio))
+        best = max(best, log_det - 0.5 * n * (math.log(2.0 * math.pi * variance) + 1.0))
+    return best

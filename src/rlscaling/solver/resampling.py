@@ -1,6 +1,9 @@
-"""New data sets from a fitted model, and their refits: the engine under verdicts and intervals."""
+"""`SCHEMES`: how data sets are drawn from a fitted model; and their refits, behind verdicts and intervals."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +12,35 @@ from rlscaling.arrays import Array
 from rlscaling.solver.fitted_model import FittedModel
 from rlscaling.solver.variable_projection import solve
 
-SCHEMES = ("ar1", "residual", "pairs", "block", "binomial")
 REFIT_RTOL = 1e-8  # of the sum of squares: far below the width of any interval
 MIN_DISTINCT = 5  # points in a pairs replicate
+
+Drawn = tuple[Array, Array | None]  # pass rates, and how often each point counts; both of shape (size, n)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to draw replicates of a fit.
+
+    Attributes
+    ----------
+    name : str
+    help : str
+        What is drawn, in a line.
+    draw : callable or None
+        Takes the model, a random generator and a number; returns so many data sets, each as pass rates and, where
+        points are drawn with repetition, their counts. None: parameters are drawn instead, without refits.
+    needs : tuple of str
+        Columns of `Observations`, of which the data must have one.
+    pass_rates_only : bool
+        Whether it has no meaning for unbounded scores.
+    """
+
+    name: str
+    help: str
+    draw: Callable[[FittedModel, np.random.Generator, int], Drawn] | None = None
+    needs: tuple[str, ...] = ()
+    pass_rates_only: bool = False
 
 
 def replicates(
@@ -19,50 +48,64 @@ def replicates(
 ) -> Array:
     """Draw ``size`` data sets by ``scheme``, refit each; return ``A, B, C_mid, R0``, shape (size, 4).
 
-    With ``refit`` only the first so many are refitted and returned: they are the first of the whole.
+    With ``refit`` only the first ``refit`` of them are refitted and returned; they are the same as without it.
 
-    The anchor is drawn anew around the curve in every replicate, and the refit is joint.
+    The observation of R0 is drawn anew in every replicate, and the refit is joint.
     """
     Y, W = data_sets(model, scheme, rng, size)
     return solve(model.problem, Y[:refit], W=None if W is None else W[:refit], rtol=REFIT_RTOL).draws()
 
 
-def data_sets(model: FittedModel, scheme: str, rng: np.random.Generator, size: int) -> tuple[Array, Array | None]:
+def data_sets(model: FittedModel, scheme: str, rng: np.random.Generator, size: int) -> Drawn:
     """Draw ``size`` data sets by ``scheme``: pass rates and, for ``pairs``, weights, of shape (size, rows)."""
-    series, n = model.series, model.n
-    Y = np.broadcast_to(model.centre_curve, (size, len(model.centre_curve))).copy()
+    draw, n = SCHEMES[scheme].draw, model.n
+    assert draw is not None, "a scheme of this module"
+    Y = np.broadcast_to(model.bootstrap_curve, (size, len(model.bootstrap_curve))).copy()
     W = None
-    root = np.sqrt(series.weights)
-    if scheme == "ar1":
-        Y[:, :n] += model.noise.simulate(rng, size) / root
-    elif scheme == "residual":
-        Y[:, :n] += _inflated(model)[rng.integers(0, n, (size, n))] / root
-    elif scheme == "block":
-        Y[:, :n] += _inflated(model)[_block_indices(rng, n, size)] / root
-    elif scheme == "binomial":
-        Y[:, :n] = _binomial(model, rng, size)
-    else:
-        Y[:, :n] = series.y
+    Y[:, :n], counts = draw(model, rng, size)
+    if counts is not None:
         W = np.broadcast_to(model.problem.weights, Y.shape).copy()
-        W[:, :n] *= _pair_counts(rng, n, size)
+        W[:, :n] *= counts
     if model.anchor is not None:
         Y[:, n:] += model.anchor.standard_error * rng.standard_normal((size, 1))
     return Y, W
 
 
+def _with_noise(model: FittedModel, noise: Array) -> Drawn:
+    """Return the bootstrap curve plus noise that was drawn at unit weight."""
+    return model.bootstrap_curve[: model.n] + noise / np.sqrt(model.series.weights), None
+
+
+def _ar1(model: FittedModel, rng: np.random.Generator, size: int) -> Drawn:
+    return _with_noise(model, model.noise.simulate(rng, size))
+
+
+def _residual(model: FittedModel, rng: np.random.Generator, size: int) -> Drawn:
+    return _with_noise(model, _inflated(model)[rng.integers(0, model.n, (size, model.n))])
+
+
+def _block(model: FittedModel, rng: np.random.Generator, size: int) -> Drawn:
+    return _with_noise(model, _inflated(model)[_block_indices(rng, model.n, size)])
+
+
+def _pairs(model: FittedModel, rng: np.random.Generator, size: int) -> Drawn:
+    return np.broadcast_to(model.series.y, (size, model.n)), _pair_counts(rng, model.n, size)
+
+
 def _inflated(model: FittedModel) -> Array:
     """Return the residuals, centred and scaled for the degrees of freedom the fit used up."""
-    r = model.centre_residual - model.centre_residual.mean()
+    r = model.bootstrap_residual - model.bootstrap_residual.mean()
     return np.asarray(r * np.sqrt(model.n / max(model.noise.dof, 1)))
 
 
-def _binomial(model: FittedModel, rng: np.random.Generator, size: int) -> Array:
+def _binomial(model: FittedModel, rng: np.random.Generator, size: int) -> Drawn:
     series = model.series
-    mean = np.clip(model.centre_curve[: model.n], 0.0, 1.0)
+    mean = np.clip(model.bootstrap_curve[: model.n], 0.0, 1.0)
     if series.se is not None:
-        return np.asarray(mean + series.se * rng.standard_normal((size, model.n)))
+        return np.asarray(mean + series.se * rng.standard_normal((size, model.n))), None
     assert series.n_rollouts is not None, "checked by bootstrap()"
-    return np.asarray(rng.binomial(series.n_rollouts.astype(np.int64), mean, (size, model.n)) / series.n_rollouts)
+    passed = rng.binomial(series.n_rollouts.astype(np.int64), mean, (size, model.n))
+    return np.asarray(passed / series.n_rollouts), None
 
 
 def _block_indices(rng: np.random.Generator, n: int, size: int) -> NDArray[np.int64]:
@@ -80,3 +123,13 @@ def _pair_counts(rng: np.random.Generator, n: int, size: int) -> Array:
         while (counts[row] > 0).sum() < min(MIN_DISTINCT, n):
             counts[row] = rng.multinomial(n, np.full(n, 1.0 / n))
     return np.asarray(counts, dtype=float)
+
+
+_ALL = (
+    Scheme("ar1", "correlated noise, drawn from the posterior of an AR(1) process", _ar1),
+    Scheme("residual", "independent residuals", _residual),
+    Scheme("pairs", "evaluations, drawn with repetition", _pairs),
+    Scheme("block", "moving blocks of residuals", _block),
+    Scheme("binomial", "sampling noise alone, from the counts of a trace", _binomial, ("se", "n_rollouts"), True),
+)
+SCHEMES: Mapping[str, Scheme] = {scheme.name: scheme for scheme in _ALL}

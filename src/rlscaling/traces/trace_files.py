@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rlscaling.errors import TraceError
-from rlscaling.files import replace_file, replace_unless_written
+from rlscaling.files import check_not_there, replace_file, replace_unless_written
 from rlscaling.serialization import json_line, plain
 from rlscaling.traces.jsonl import HEADER_KEYS
 from rlscaling.traces.schema import COLUMNS, SCHEMA_VERSION
@@ -64,7 +64,7 @@ def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, o
             "an ending) for one .jsonl file per run"
         )
     files = {} if path.suffix else _file_names(traces)
-    _check_not_there(path, overwrite)
+    check_not_there(path, overwrite)
     if path.suffix:
         replace_file(path, _parquet_of_runs(traces))
         return
@@ -74,11 +74,6 @@ def write_traces(traces: Mapping[str, Trace], path: str | os.PathLike[str], *, o
         raise TraceError(f"cannot create the folder {path}: {error.strerror}; choose another place") from None
     for name, file in files.items():
         replace_unless_written(path / file, _jsonl_bytes(traces[name]))
-
-
-def _check_not_there(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise TraceError(f"{path} is there already and was left as it is; choose another name or pass overwrite=True")
 
 
 def _file_names(traces: Mapping[str, Trace]) -> dict[str, str]:
@@ -162,7 +157,7 @@ def write_trace(trace: Trace, path: str | Path, *, overwrite: bool = False) -> N
     formats = {".jsonl": _jsonl_bytes, ".parquet": _parquet_bytes, ".csv": _csv_bytes}
     if path.suffix not in formats:
         raise TraceError(f"cannot write a trace to {path.name!r}: end the name in .jsonl, .parquet or .csv")
-    _check_not_there(path, overwrite)
+    check_not_there(path, overwrite)
     replace_unless_written(path, formats[path.suffix](trace))
 
 

@@ -10,11 +10,10 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rlscaling.errors import TraceError
-from rlscaling.files import _open_locked, _sync_folder, _write_all, replace_file
+from rlscaling.files import AppendOnlyFile, open_locked, replace_file, sync_folder, write_all
 from rlscaling.serialization import json_line, plain
 from rlscaling.traces.jsonl import HEADER_START, Line, check_header, parse_lines
 from rlscaling.traces.schema import SCHEMA_VERSION
@@ -22,7 +21,7 @@ from rlscaling.traces.schema import SCHEMA_VERSION
 _REQUIRED_FINITE = ("compute", "compute_gpu_hours", "pass_rate")
 
 
-class TraceWriter:
+class TraceWriter(AppendOnlyFile):
     """Append rows to a trace file; each is on the disk when ``write`` returns.
 
     Parameters
@@ -40,14 +39,14 @@ class TraceWriter:
     header : dict
         The header in the file.
     n_rows : int
-        Rows in the file, the header not counted.
+        Rows in the file, not counting the header.
     recovered : str
         What was recovered on opening, one sentence; empty when nothing was.
 
     Raises
     ------
     TraceError
-        When the file is there and ``append`` is false, belongs to another run, or is being written already.
+        When the file exists and ``append`` is false, belongs to another run, or is being written already.
 
     Examples
     --------
@@ -61,15 +60,14 @@ class TraceWriter:
     """
 
     def __init__(self, path: str | Path, header: Mapping[str, Any], *, append: bool = False) -> None:
-        self.path = Path(path)
         self.recovered = ""
         self.n_rows = 0
         self.header: dict[str, Any] = plain({"kind": "header", "schema_version": SCHEMA_VERSION, **header})
-        self._fd: int | None = _open_locked(self.path, create=True, exclusive=not append)
+        super().__init__(Path(path), append=append)
         try:
             if not append or not self._resume(dict(header)):
                 self._append(json_line(self.header))
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
         except BaseException:
             self.close()
             raise
@@ -117,30 +115,6 @@ class TraceWriter:
         self._append(json_line(row))
         self.n_rows += 1
 
-    def _append(self, data: bytes) -> None:
-        if self._fd is None:
-            raise TraceError(f"{self.path} is closed; open it again with append=True")
-        end = os.fstat(self._fd).st_size
-        try:
-            _write_all(self._fd, data)
-        except OSError:
-            os.ftruncate(self._fd, end)  # a full disk must not leave half a row for the next one to run into
-            raise
-
-    def close(self) -> None:
-        """Close the file and let another writer have it."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def rewind(path: str | Path, step: int) -> int:
     """Move the rows after ``step`` to ``<stem>.discarded.jsonl`` beside the file, for a resume.
@@ -161,7 +135,7 @@ def rewind(path: str | Path, step: int) -> int:
         Number of rows moved.
     """
     path = Path(path)
-    fd = _open_locked(path, create=False)
+    fd = open_locked(path, create=False)
     try:
         lines, _ = _recover(fd, path)
         check_header(lines, path.name)
@@ -177,8 +151,8 @@ def rewind(path: str | Path, step: int) -> int:
 
 
 def _append_once(path: Path, raws: list[bytes]) -> None:
-    """Append the lines that the file does not hold yet."""
-    fd = _open_locked(path, create=True)
+    """Append the lines that are not yet in the file."""
+    fd = open_locked(path, create=True)
     try:
         present = Counter(line.raw for line in _recover(fd, path)[0])
         missing = []
@@ -187,19 +161,19 @@ def _append_once(path: Path, raws: list[bytes]) -> None:
                 present[raw] -= 1
             else:
                 missing.append(raw)
-        _write_all(fd, b"".join(missing))
-        _sync_folder(path.parent)
+        write_all(fd, b"".join(missing))
+        sync_folder(path.parent)
     finally:
         os.close(fd)
 
 
 def _recover(fd: int, path: Path) -> tuple[list[Line], str]:
-    """Make an open file end in a complete line; what stood after that goes to ``<path>.torn``."""
+    """Make an open file end in a complete line; what follows it is moved to ``<path>.torn``."""
     data = path.read_bytes()
     lines, good = parse_lines(data, path.name)
     if good == len(data):
         if data and not data.endswith(b"\n"):  # the row is whole, only its line end is missing
-            _write_all(fd, b"\n")
+            write_all(fd, b"\n")
             lines[-1] = lines[-1]._replace(raw=lines[-1].raw + b"\n")
         return lines, ""
     if good == 0 and not HEADER_START.startswith(data[: len(HEADER_START)]):
@@ -207,10 +181,10 @@ def _recover(fd: int, path: Path) -> tuple[list[Line], str]:
     torn = path.with_name(path.name + ".torn")
     torn_fd = os.open(torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        _write_all(torn_fd, data[good:].rstrip(b"\n") + b"\n")
+        write_all(torn_fd, data[good:].rstrip(b"\n") + b"\n")
     finally:
         os.close(torn_fd)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     os.ftruncate(fd, good)
     os.fsync(fd)
     moved = f"its {len(data) - good} bytes were moved to {torn.name}"

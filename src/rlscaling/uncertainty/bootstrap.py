@@ -1,9 +1,9 @@
-"""Intervals by resampling, in chunks whose numbers do not depend on where they run."""
+"""`bootstrap` and its result `Bootstrap`: intervals by resampling, in chunks, the same on any number of workers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -15,26 +15,23 @@ from rlscaling.curves.sigmoid import PARAMETER_NAMES
 from rlscaling.errors import FitError
 from rlscaling.fitting.sigmoid_fit import (
     SigmoidFit,
-    _meaningless,
-    _remark,
-    headline,
-    model_of,
+    at_twice_text,
+    interval_text,
     not_identified,
     provenance,
-    twice_lines,
+    remark,
 )
-from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, Verdict
+from rlscaling.fitting.verdict import Verdict, check_enough_points
 from rlscaling.parallel import run_tasks
-from rlscaling.printing.document import html_table, text_table
-from rlscaling.printing.numbers import _level, interval, plus_minus
-from rlscaling.serialization import _pairs, finite
+from rlscaling.printing.document import Document, Table
+from rlscaling.printing.numbers import interval, percent, plus_minus
 from rlscaling.solver.fitted_model import FittedModel, score_scale
-from rlscaling.solver.intervals import _hull, half_width_68, percentile_interval
-from rlscaling.solver.resampling import SCHEMES, replicates
+from rlscaling.solver.intervals import ConfidenceInterval, half_width_68, percentile_interval, union
+from rlscaling.solver.resampling import SCHEMES, Scheme, replicates
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import SIGMOID_ONLY
 from rlscaling.uncertainty.seed_spread import SEED_SD
-from rlscaling.validation import RngLike, check_level, check_n_jobs, check_seed_sd, entropy_of
+from rlscaling.validation import RngLike, check_level, check_n_jobs, check_n_resamples, check_seed_sd, entropy_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,12 +40,22 @@ if TYPE_CHECKING:
 CHUNK = 250  # replicates; fixed, so that chunk borders and seeds are the same on any number of workers
 MIN_TASK = 50  # replicates; fewer are not worth a task of their own
 POSTERIOR = "posterior"
+SCHEME = "ar1"
+"""The default scheme."""
+
+NEW_RUN = "'new run' adds the spread between seeds: sd {:g} of A; 'this run' is what more of this run would show"
+
+BOOTSTRAP_SCHEMES: Mapping[str, Scheme] = {
+    **SCHEMES,
+    POSTERIOR: Scheme(POSTERIOR, "parameters, drawn from their posterior under a prior (`Prior`), without refits"),
+}
+"""Every scheme of `bootstrap`, by name."""
 
 
 def bootstrap(
     fit: SigmoidFit,
     *,
-    scheme: str = "ar1",
+    scheme: str = SCHEME,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     rng: RngLike = None,
@@ -63,7 +70,7 @@ def bootstrap(
     fit : SigmoidFit
         From `fit_sigmoid`, `fit_trace`, or a saved file.
     scheme : {"ar1", "residual", "pairs", "block", "binomial", "posterior"}
-        ``ar1`` draws correlated noise from its posterior and refits: 95 % intervals hold the truth in about
+        ``ar1`` draws correlated noise from its posterior and refits: 95 % intervals contain the truth in about
         95 % of runs. ``posterior`` draws the parameters from their posterior on a grid, with a prior on ``A``, ``B``
         and ``C_mid`` (`Prior`): early runs are shrunk towards plausible values. The others, for comparison: independent
         residuals, pairs, moving blocks, and sampling noise alone (``binomial``, needs the counts of a `Trace`).
@@ -76,7 +83,7 @@ def bootstrap(
     n_jobs : int
         Workers, through joblib's active backend (-1: all cores); see `fit_many` for whole runs.
     seed_sd : float
-        Spread of ``A`` between seeds of one recipe, for the "new run" interval.
+        Between-seed standard deviation of ``A`` for one recipe, for the "new run" interval.
     on_progress : callable, optional
         Called with (replicates done, replicates in all).
 
@@ -99,17 +106,18 @@ def bootstrap(
     >>> low < 0.61 < high
     True
     """
-    check_level(confidence_level)
-    _check(fit, scheme, n_resamples, seed_sd)
-    check_n_jobs(n_jobs)
-    model = model_of(fit)
-    if scheme == "binomial":
-        _check_counts(model)
-    if scheme == "binomial" and model.series.se is None and model.series.n_rollouts is None:
+    if not isinstance(fit, SigmoidFit):
         raise FitError(
-            'scheme="binomial" needs counts: n_prompts and n_samples, or pass_rate_se, of each evaluation; fit a Trace '
-            'that has them, or use scheme="ar1"'
+            f"bootstrap takes a SigmoidFit, not {type(fit).__name__}; fit first with fit_sigmoid or fit_trace"
         )
+    check_level(confidence_level)
+    check_scheme(scheme)
+    check_n_resamples(n_resamples)
+    check_seed_sd(seed_sd)
+    check_enough_points(fit.n_points, "for an interval")
+    check_n_jobs(n_jobs)
+    model = fit.fitted_model()
+    _check_data(BOOTSTRAP_SCHEMES[scheme], model)
     entropy = entropy_of(rng)
     if scheme == POSTERIOR:
         draws = _posterior_draws(model, n_resamples, entropy)
@@ -122,7 +130,7 @@ def bootstrap(
         scheme=scheme,
         confidence_level=float(confidence_level),
         seed_sd=seed_sd,
-        seed=entropy,
+        rng_seed=entropy,
         notes=fit.notes,
     )
 
@@ -130,7 +138,7 @@ def bootstrap(
 def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Array:
     """Return draws of ``A`` with the seed-to-seed spread added, inside its bounds, shape (n,)."""
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(1,)))
-    if fit.options.A is not None:  # nothing is claimed about a given A
+    if fit.options.A is not None:  # nothing is claimed about a fixed A
         return draws[:, 0].copy()
     shifted = draws[:, 0] + seed_sd * rng.standard_normal(len(draws))
     if np.isfinite(fit.options.A_max):
@@ -138,37 +146,33 @@ def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Arra
     return np.asarray(shifted)
 
 
-def _check(fit: SigmoidFit, scheme: str, n_resamples: int, seed_sd: float) -> None:
-    if not isinstance(fit, SigmoidFit):
-        raise FitError(
-            f"bootstrap takes a SigmoidFit, not {type(fit).__name__}; fit first with fit_sigmoid or fit_trace"
-        )
-    if scheme not in (*SCHEMES, POSTERIOR):
-        raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join((*SCHEMES, POSTERIOR))}")
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
-        raise FitError(f"n_resamples={n_resamples!r} must be a whole number of 2 or more; 1000 is usual")
-    check_seed_sd(seed_sd)
-    if fit.n_points < MIN_POINTS_FOR_INTERVAL:
-        raise FitError(
-            f"{fit.n_points} fitted points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} needed); evaluate "
-            "more often, run on, or lower min_compute"
-        )
+def check_scheme(scheme: str) -> None:
+    """Raise FitError unless ``scheme`` is one of `BOOTSTRAP_SCHEMES`."""
+    if scheme not in BOOTSTRAP_SCHEMES:
+        raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join(BOOTSTRAP_SCHEMES)}")
 
 
-def _check_counts(model: FittedModel) -> None:
-    """Raise where sampling noise cannot be drawn from what the trace says of its evaluations."""
-    if not model.problem.ordered:
-        raise FitError('scheme="binomial" is for pass rates; these are unbounded scores: use scheme="ar1"')
-    for what, values in (("pass_rate_se", model.series.se), ("n_prompts x n_samples", model.series.n_rollouts)):
+def _check_data(scheme: Scheme, model: FittedModel) -> None:
+    """Raise FitError where the data do not have what a scheme needs."""
+    if scheme.pass_rates_only and not model.problem.ordered:
+        raise FitError(f'scheme="{scheme.name}" is for pass rates; these are unbounded scores: use scheme="{SCHEME}"')
+    columns = {name: getattr(model.series, name) for name in scheme.needs}
+    for name, values in columns.items():
         bad: Any = [] if values is None else np.flatnonzero(~((values > 0) & (values < 1e15)))
-        if len(bad) and values is not None:
+        if len(bad):
+            what = {"se": "pass_rate_se", "n_rollouts": "n_prompts x n_samples"}[name]
             raise FitError(
                 f"{what} of evaluation {bad[0]} is {values[bad[0]]:g}: not a positive count or error; repair it"
             )
+    if columns and all(values is None for values in columns.values()):
+        raise FitError(
+            f'scheme="{scheme.name}" needs counts: n_prompts and n_samples, or pass_rate_se, of each evaluation; fit a '
+            f'Trace that has them, or use scheme="{SCHEME}"'
+        )
 
 
 def _posterior_draws(model: FittedModel, n: int, entropy: int) -> Array:
-    """Return draws of the sigmoid's parameters, without a departure from the curve, shape (n, 4)."""
+    """Return draws of the sigmoid's parameters, without model discrepancy, shape (n, 4)."""
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0,)))
     return posterior(model, SIGMOID_ONLY).draw(rng, n).parameters()
 
@@ -210,7 +214,7 @@ def _run_chunks(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bootstrap:
+class Bootstrap(Document):
     """Replicates of a fit, and the intervals they give.
 
     Attributes
@@ -223,8 +227,8 @@ class Bootstrap:
         ``A`` with the spread between seeds added.
     scheme, confidence_level, seed_sd
         How the replicates were drawn, the level of the intervals, and the seed-to-seed sd of ``A``.
-    seed
-        The entropy that repeats these numbers: ``bootstrap(fit, rng=seed)``.
+    rng_seed : int
+        Repeats these numbers: ``bootstrap(fit, rng=rng_seed)``.
     """
 
     fit: SigmoidFit
@@ -233,7 +237,7 @@ class Bootstrap:
     scheme: str
     confidence_level: float
     seed_sd: float
-    seed: int
+    rng_seed: int
     notes: tuple[str, ...] = ()
 
     @property
@@ -252,23 +256,32 @@ class Bootstrap:
         return len(self.distribution)
 
     @cached_property
-    def confidence_interval(self) -> dict[str, tuple[float, float]]:
+    def confidence_interval(self) -> dict[str, ConfidenceInterval[float]]:
         """This-run interval of ``A, B, C_mid, R0``."""
-        rows = percentile_interval(self.distribution, self.confidence_level)
-        return {name: (float(low), float(high)) for name, (low, high) in zip(PARAMETER_NAMES, rows, strict=True)}
+        rows = percentile_interval(self.distribution, self.confidence_level).tolist()
+        return {name: ConfidenceInterval(*ends) for name, ends in zip(PARAMETER_NAMES, rows, strict=True)}
 
     @cached_property
-    def confidence_interval_new_run(self) -> dict[str, tuple[float, float]]:
+    def confidence_interval_new_run(self) -> dict[str, ConfidenceInterval[float]]:
         """Interval of ``A`` for a new run of this recipe: the seed-to-seed spread is added."""
         wider = percentile_interval(self.A_new_run, self.confidence_level)
-        low, high = _hull(np.array(self.confidence_interval["A"]), wider)
-        return {"A": (float(low), float(high))}
+        return {"A": ConfidenceInterval(*union(np.array(self.confidence_interval["A"]), wider).tolist())}
 
     @cached_property
     def standard_error(self) -> dict[str, float]:
-        """Half the central 68 % of the replicates, by parameter: what is printed after ±.
+        """Standard deviation of the replicates where they are finite, by parameter, as in `scipy.stats`.
 
-        A standard deviation would be moved by a few replicates whose C_mid ran far away.
+        A few replicates with a very large C_mid can dominate it: see `half_width_68`.
+        """
+        finite = (column[np.isfinite(column)] for column in self.distribution.T)
+        sd = [float(np.std(values, ddof=1)) if len(values) > 1 else math.nan for values in finite]
+        return dict(zip(PARAMETER_NAMES, sd, strict=True))
+
+    @cached_property
+    def half_width_68(self) -> dict[str, float]:
+        """Half-width of the central 68 % of the replicates, by parameter: what is printed after ±.
+
+        Unlike a standard deviation it is not dominated by a few replicates with a very large C_mid.
         """
         return {name: half_width_68(self.distribution[:, j]) for j, name in enumerate(PARAMETER_NAMES)}
 
@@ -277,7 +290,7 @@ class Bootstrap:
         return replace(self, confidence_level=check_level(confidence_level))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a parameter: estimate, standard error and both intervals."""
+        """Return one row per parameter: estimate, errors and both intervals."""
         import pandas as pd
 
         new = self.confidence_interval_new_run
@@ -285,6 +298,7 @@ class Bootstrap:
             {
                 "estimate": getattr(self.fit.params, name),
                 "standard_error": self.standard_error[name],
+                "half_width_68": self.half_width_68[name],
                 "ci_low": self.confidence_interval[name][0],
                 "ci_high": self.confidence_interval[name][1],
                 "ci_new_run_low": new.get(name, (math.nan, math.nan))[0],
@@ -296,69 +310,50 @@ class Bootstrap:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the intervals as JSON-ready values (without the draws)."""
+        return super().to_dict()
+
+    def _record(self) -> dict[str, Any]:
         return {
-            "ci": _pairs(self.confidence_interval),
-            "ci_new_run": _pairs(self.confidence_interval_new_run),
-            "standard_error": {k: finite(v) for k, v in self.standard_error.items()},
+            "ci": self.confidence_interval,
+            "ci_new_run": self.confidence_interval_new_run,
+            "standard_error": self.standard_error,
+            "half_width_68": self.half_width_68,
             "confidence_level": self.confidence_level,
             "scheme": self.scheme,
             "n_resamples": self.n_resamples,
             "seed_sd": self.seed_sd,
-            "seed": self.seed,
+            "rng_seed": self.rng_seed,
         }
 
-    def __str__(self) -> str:
-        return bootstrap_text(self)
+    @property
+    def headline(self) -> str:
+        """The verdict of the fit, the run and the reason."""
+        return self.fit.headline
+
+    def tables(self) -> Sequence[Table]:
+        """Return the table of the parameters."""
+        level = percent(self.confidence_level)
+        return [Table.of(("", "estimate", f"{level} this run", f"{level} new run", ""), bootstrap_rows(self))]
+
+    def footnotes(self) -> Sequence[str]:
+        """Return the lines on replicates and data, what the intervals mean, and the notes."""
+        return [
+            *at_twice_text(self.fit),
+            f"{self.n_resamples:,} replicates ({self.scheme}); {provenance(self.fit)}",
+            NEW_RUN.format(self.seed_sd),
+            *(f"note: {note}" for note in self.notes),
+        ]
 
     def __repr__(self) -> str:
         low, high = self.confidence_interval["A"]
         return f"Bootstrap({self.verdict}, A in [{low:.4g}, {high:.4g}], n_resamples={self.n_resamples}, {self.scheme})"
 
-    def _repr_html_(self) -> str:
-        return bootstrap_html(self)
-
 
 def bootstrap_rows(boot: Bootstrap) -> list[list[str]]:
-    """Return one row a parameter: name, value with error, this-run interval, new-run interval."""
-    rows = []
-    ci, new = boot.confidence_interval, boot.confidence_interval_new_run
-    for j, name in enumerate(("A", "B", "C_mid", "R0")):
-        value = getattr(boot.fit.params, name)
-        error = half_width_68(boot.distribution[:, j])
-        text = "not identified" if not_identified(boot.fit, name) else plus_minus(value, error)
-        low, high = ci[name]
-        this = "" if low == high == value or _meaningless(boot.fit, name) else interval(low, high)
-        remark = _remark(boot.fit, name, ci[name])
-        rows.append([name, text, this, interval(*new[name]) if name in new else "", remark])
+    """Return one row per parameter: name, value with its error, this-run interval, new-run interval, remark."""
+    rows, fit, new = [], boot.fit, boot.confidence_interval_new_run
+    for name, ends in boot.confidence_interval.items():
+        text = "not identified" if not_identified(fit, name) else plus_minus(fit.params[name], boot.half_width_68[name])
+        wider = interval(*new[name]) if name in new else ""
+        rows.append([name, text, interval_text(fit, name, ends), wider, remark(fit, name, ends)])
     return rows
-
-
-def bootstrap_text(boot: Bootstrap) -> str:
-    """Return the plain-text form of a bootstrap."""
-    header = [
-        "",
-        "estimate",
-        f"{_level(boot.confidence_level)} this run",
-        f"{_level(boot.confidence_level)} new run",
-        "",
-    ]
-    lines = [headline(boot.fit), text_table(bootstrap_rows(boot), header), *twice_lines(boot.fit)]
-    lines.append(f"  {boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}")
-    lines.append(
-        f"  'new run' adds the spread between seeds: sd {boot.seed_sd:g} of A; 'this run' is what more of this run "
-        "would show"
-    )
-    lines += [f"  note: {note}" for note in boot.notes]
-    return "\n".join(lines)
-
-
-def bootstrap_html(boot: Bootstrap) -> str:
-    """Return the HTML form of a bootstrap, for notebooks."""
-    level = _level(boot.confidence_level)
-    header = ["", "estimate", f"{level} this run", f"{level} new run", ""]
-    foot = [
-        *twice_lines(boot.fit),
-        f"{boot.n_resamples:,} replicates ({boot.scheme}); {provenance(boot.fit)}",
-        *boot.notes,
-    ]
-    return html_table(bootstrap_rows(boot), header, headline(boot.fit), foot)

@@ -1,9 +1,9 @@
-"""Posterior of a run on a grid: two shapes of curve, correlated noise, and a slow departure from the curve.
+"""The posterior of a run on a grid: two shapes of curve, AR(1) noise, and model discrepancy.
 
-``y = R0 (1 - s) + A s + departure + noise``, with ``s`` a sigmoid of ``B log(C / C_mid)``. Given ``B, C_mid``, the
-shape and the noise, ``R0`` and ``A`` are normal; the rest is a grid. The noise is AR(1) over evaluations; the departure
-is a stationary process in log C (Ornstein-Uhlenbeck) of a given length: where the last evaluations lie off the curve,
-so does the forecast, and comes back slowly.
+``y = R0 (1 - s) + A s + discrepancy + noise``, with ``s`` a sigmoid of ``B log(C / C_mid)``. Given ``B, C_mid``, the
+shape and the noise, ``R0`` and ``A`` are normal; the rest is a grid. The noise is AR(1) over evaluations; the model
+discrepancy is a Gaussian process in log C (Ornstein-Uhlenbeck) of a given correlation length: where the last
+evaluations lie off the curve, so does the forecast, and it returns to the curve slowly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
 from rlscaling.arrays import Array, Index
-from rlscaling.curves.sigmoid import logistic
+from rlscaling.curves.forms import FORMS
 from rlscaling.solver.fitted_model import FittedModel
 from rlscaling.uncertainty.prior import Prior
 
@@ -28,14 +28,16 @@ SPAN, C_MID_SPAN = 2.5, 4.0  # how many sd of the priors on log B and log C_mid 
 BELOW, ABOVE = math.log(10.0), math.log(50.0)  # C_mid: from a tenth of the first to 50 times the last compute
 NOISE_RATIO, MOST_NOISE, LEAST_NOISE = 1.6, 0.3, 1e-5  # grid of the noise, in units of the scores
 GIVEN_SE = 1e-4  # of a parameter that the caller fixed
-FREE_R0_SD = 0.15  # around the first fitted evaluation, where nothing anchors R0
+FREE_R0_SD = 0.15  # around the first fitted evaluation, where there is no observation of R0
 JITTER = 1e-9
-MAX_ZOOMS, NEGLIGIBLE, ENOUGH = 3, 1e-5, 0.6  # the grid is drawn in on the cells that hold the posterior
+MAX_ZOOMS, NEGLIGIBLE, ENOUGH = 3, 1e-5, 0.6  # the grid is narrowed to the cells that carry the posterior
 
 
 def gain_share_of(shape: str, z: Array) -> Array:
-    """Return the share of the gain at ``z = B log(C / C_mid)``: ``sigmoid``, or ``slow`` (an arctangent)."""
-    return logistic(z) if shape == "sigmoid" else np.asarray(0.5 + np.arctan(z) / math.pi)
+    """Return the share of the gain of a form at ``z = B log(C / C_mid)``."""
+    gain_share = FORMS[shape].gain_share
+    assert gain_share is not None, "checked by Prior"
+    return gain_share(z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class _Data:
     weights: Array
     shift: float
     scale: float
-    R0: tuple[float, float, float]  # compute, value and standard error of what is known of R0
+    R0: tuple[float, float, float]  # compute, value and standard error of the observation of R0
     A_range: tuple[float, float]
 
     @property
@@ -58,7 +60,7 @@ class _Data:
 
 @dataclass(frozen=True, eq=False)
 class _Component:
-    """One shape, correlation and size of the departure: moments of R0 and A in every cell, arrays (noise, cells)."""
+    """One shape, correlation and size of the discrepancy: moments of R0 and A in every cell, arrays (noise, cells)."""
 
     shape: str
     wander: float
@@ -67,7 +69,7 @@ class _Component:
     A: Array
     R0: Array
     A_sd: Array
-    tails: tuple[Array, Array]  # probability below the lower and below the upper bound of A
+    outside: tuple[Array, Array]  # probability below the lower and below the upper bound of A
     R0_on_A: Array
     R0_precision: Array
 
@@ -100,7 +102,7 @@ class Posterior:
         low, high = self.data.A_range
         for k, rows in _groups(component):
             one, at_cell = self.components[k], (noise[rows], cell[rows])
-            below, above = (tail[at_cell] for tail in one.tails)
+            below, above = (cdf[at_cell] for cdf in one.outside)
             p = np.clip(below + rng.random(len(rows)) * (above - below), 1e-12, 1.0 - 1e-12)
             A[rows] = np.clip(one.A[at_cell] + one.A_sd[at_cell] * ndtri(p), low, high)
             R0[rows] = one.R0[at_cell] - one.R0_on_A[at_cell] * (A[rows] - one.A[at_cell])
@@ -132,7 +134,7 @@ class Draws:
     def runs(self, compute: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return where each run stands at ``compute``, and one evaluation of it there, both (size, n).
 
-        The departures of the last evaluations from the curve are carried on, with their uncertainty.
+        The discrepancy of the last evaluations is carried forward, with its uncertainty.
         """
         data, size = self.posterior.data, (len(self.A), len(compute))
         level, x = np.empty(size), np.log(compute)
@@ -178,7 +180,7 @@ def posterior(model: FittedModel, prior: Prior) -> Posterior:
     Parameters
     ----------
     model : FittedModel
-        The evaluations, with constraints and anchor; the least-squares fit gives the scale of the noise only.
+        The evaluations, with constraints and observation of R0; the least-squares fit gives the scale of noise only.
     prior : Prior
 
     Returns
@@ -223,13 +225,13 @@ def _on_grid(
     return Posterior(data, prior, tuple(components), p / p.sum(), u, v, sigma, axes)
 
 
-def _support(found: Posterior) -> tuple[Array, Array] | None:
-    """Return axes around the cells that hold the posterior, or None when they fill most of the grid already."""
-    p = found.probability.sum(axis=(0, 1)).reshape([len(axis) for axis in found.axes])
+def _support(coarse: Posterior) -> tuple[Array, Array] | None:
+    """Return axes around the cells that carry the posterior, or None when they fill most of the grid already."""
+    p = coarse.probability.sum(axis=(0, 1)).reshape([len(axis) for axis in coarse.axes])
     axes, smaller = [], False
-    for axis, marginal in zip(found.axes, (p.sum(axis=1), p.sum(axis=0)), strict=True):
-        held = np.flatnonzero(marginal > NEGLIGIBLE)
-        first, last = max(held[0] - 1, 0), min(held[-1] + 1, len(axis) - 1)
+    for axis, marginal in zip(coarse.axes, (p.sum(axis=1), p.sum(axis=0)), strict=True):
+        occupied = np.flatnonzero(marginal > NEGLIGIBLE)
+        first, last = max(occupied[0] - 1, 0), min(occupied[-1] + 1, len(axis) - 1)
         smaller = smaller or last - first < ENOUGH * (len(axis) - 1)
         axes.append(np.linspace(axis[first], axis[last], len(axis)))
     return (axes[0], axes[1]) if smaller else None
@@ -302,5 +304,5 @@ def _component(
     below, above = (ndtr((bound - A) / A_sd) for bound in data.A_range)
     log_weight = np.log(np.diag(whitening)).sum() - len(data.y) * np.log(sigma[:, None])
     log_weight = log_weight - 0.5 * np.log(det) - 0.5 * squares + np.log(np.maximum(above - below, 1e-300))
-    found = _Component(shape, wander, whitening, share, A, R0, A_sd, (below, above), m12 / m11, m11)
-    return found, np.asarray(log_weight)
+    component = _Component(shape, wander, whitening, share, A, R0, A_sd, (below, above), m12 / m11, m11)
+    return component, np.asarray(log_weight)

@@ -1,26 +1,31 @@
-"""What is believed of a run before its data are seen: priors as data with their source, or learned from your runs."""
+"""`Prior` and `learn_prior`: priors of a run as data with their source, or learned from your own runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from rlscaling.arrays import Array
+from rlscaling.curves.forms import FORMS
 from rlscaling.errors import FitError
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.verdict import THRESHOLDS, Verdict
+from rlscaling.printing.document import Document, Table
+from rlscaling.printing.numbers import number
 from rlscaling.solver.problem import LOG_B_CENTRE
 
 LEAST_RUNS = 3
-LEAST_SD = {"A": 0.02, "log_B": 0.1, "log_C_mid": 0.2}  # a family of three alike is no certainty
-SHAPES = ("sigmoid", "slow")
+LEAST_SD = {"A": 0.02, "log_B": 0.1, "log_C_mid": 0.2}  # three equal runs are no certainty
+SHAPES = tuple(form.name for form in FORMS.values() if form.gain_share is not None)
 
 
 @dataclass(frozen=True)
-class Prior:
-    """Prior of a forecast by ``method="auto"``.
+class Prior(Document):
+    """Prior of a forecast by ``method="averaged"``.
 
     Attributes
     ----------
@@ -34,9 +39,9 @@ class Prior:
         Prior weights of ``sigmoid``, and of ``slow``: ``1/2 + arctan(B log(C / C_mid)) / pi`` in its place, which
         approaches its ceiling like ``1 / log C``.
     wander : tuple of float
-        Sizes, over the noise, of a slow departure from the curve, equally likely.
+        Sizes, over the noise, of the model discrepancy (a Gaussian process around the curve), equally likely.
     length : float
-        How long a departure lasts, in log compute.
+        Correlation length of the model discrepancy, in log compute.
     widening : float
         The spread of a forecast is multiplied by ``1 + widening log(C / C_last)``.
     source : str
@@ -66,13 +71,37 @@ class Prior:
         if not 0.0 < self.length < math.inf or not 0.0 <= self.widening < math.inf:
             raise FitError(f"prior length={self.length:g} must be positive and widening={self.widening:g} 0 or more")
 
+    @property
+    def headline(self) -> str:
+        """Where the numbers come from."""
+        return f"prior of a run ({self.source})"
+
+    def tables(self) -> Sequence[Table]:
+        """Return the table of means and standard deviations."""
+        relative = "log(C_mid / C_last)" if self.relative else "log C_mid"
+        named = (("A", self.A), ("log B", self.log_B), (relative, self.log_C_mid))
+        return [Table.of(("", "mean", "sd"), [[name, number(mean), number(sd)] for name, (mean, sd) in named])]
+
+    def footnotes(self) -> Sequence[str]:
+        """Return the lines on shapes, model discrepancy and widening."""
+        shapes = ", ".join(f"{name} {weight:g}" for name, weight in self.shapes)
+        sizes = ", ".join(f"{size:g}" for size in self.wander)
+        return [
+            f"shapes: {shapes}",
+            f"model discrepancy: {sizes} times the noise, correlated over {self.length:g} of log compute",
+            f"forecasts widen by {self.widening:g} per unit of log compute",
+        ]
+
+    def _record(self) -> dict[str, Any]:
+        return asdict(self)
+
 
 DEFAULT = Prior()
 SIGMOID_ONLY = Prior(shapes=(("sigmoid", 1.0),), wander=(0.0,), widening=0.0)
 
 
 def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
-    """Return the prior that a family of your own runs gives: their ``A``, ``B`` and ``C_mid``, with their spread.
+    """Return the prior estimated from a family of your own runs: mean and spread of their ``A``, ``B`` and ``C_mid``.
 
     The spread is that of a new member of the family, ``sd sqrt(1 + 1 / n)``, and never below 0.02 in ``A``, 0.1 in
     log B and 0.2 in log C_mid.
@@ -80,8 +109,8 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     Parameters
     ----------
     fits : iterable of SigmoidFit
-        Finished runs of one family (same task, compute in one unit). Those whose ceiling is not known to 0.05 are left
-        out.
+        Finished runs of one family (same task, compute in one unit). Those whose ceiling is not identified to 0.05 or
+        better are left out.
 
     Returns
     -------
@@ -90,7 +119,7 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     Raises
     ------
     FitError
-        With fewer than 3 runs whose ceiling is known, mixed units, or unbounded scores.
+        With fewer than 3 runs whose ceiling is identified, mixed units, or unbounded scores.
 
     Examples
     --------
@@ -100,27 +129,28 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     >>> round(prior.A[0], 2)
     0.62
     """
-    given = list(fits)
-    for fit in given:
+    runs = list(fits)
+    for fit in runs:
         if not isinstance(fit, SigmoidFit):
             raise FitError(f"learn_prior takes SigmoidFits, not {type(fit).__name__}; fit first")
         if not math.isfinite(fit.options.A_max):
             raise FitError(f"{fit.name or 'a fit'} is of unbounded scores; a prior is learned from pass rates only")
-    units = sorted({fit.compute_unit for fit in given})
+    units = sorted({fit.compute_unit for fit in runs})
     if len(units) > 1:
         raise FitError(f"compute is in {' and '.join(units)}; learn from runs in one unit")
-    known = [fit for fit in given if fit.verdict.identifies_ceiling]
-    if len(known) < LEAST_RUNS:
+    identified = [fit for fit in runs if fit.verdict.identifies_ceiling]
+    if len(identified) < LEAST_RUNS:
+        half_width = THRESHOLDS[Verdict.APPROXIMATE]
         raise FitError(
-            f"{len(known)} of {len(given)} runs have a ceiling known to 0.05; a prior needs {LEAST_RUNS}: add finished "
-            "runs, or use the default"
+            f"{len(identified)} of {len(runs)} runs have a ceiling known to {half_width:g}; a prior needs "
+            f"{LEAST_RUNS}: add finished runs, or use the default"
         )
     return Prior(
-        A=_new_member("A", np.array([fit.A for fit in known])),
-        log_B=_new_member("log_B", np.log([fit.B for fit in known])),
-        log_C_mid=_new_member("log_C_mid", np.log([fit.C_mid for fit in known])),
+        A=_new_member("A", np.array([fit.A for fit in identified])),
+        log_B=_new_member("log_B", np.log([fit.B for fit in identified])),
+        log_C_mid=_new_member("log_C_mid", np.log([fit.C_mid for fit in identified])),
         relative=False,
-        source=f"{len(known)} runs: {', '.join(fit.name or 'unnamed' for fit in known[:5])}",
+        source=f"{len(identified)} runs: {', '.join(fit.name or 'unnamed' for fit in identified[:5])}",
     )
 
 

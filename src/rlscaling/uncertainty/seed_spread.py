@@ -1,8 +1,8 @@
-"""How far the ceiling differs between seeds of one recipe: the spread, its interval, and draws of it.
+"""`seed_spread`: the standard deviation of the ceiling between training runs of one recipe, its interval, and draws.
 
-The spread is estimated as between-study variance is in a meta-analysis: each seed's ``A`` has its own error, and
-``Q(tau^2) = sum (A - mean)^2 / (error^2 + tau^2)``, summed over the seeds of every recipe, is chi-square with
-``seeds - recipes`` degrees of freedom at the true ``tau``. Setting it equal to its mean gives the estimate (Paule and
+It is estimated as between-study variance is in a meta-analysis: the ``A`` of each training run has its own error, and
+``Q(tau^2) = sum (A - mean)^2 / (error^2 + tau^2)``, summed over the runs of every recipe, is chi-square with
+``runs - recipes`` degrees of freedom at the true ``tau``. Setting it equal to its mean gives the estimate (Paule and
 Mandel 1982), to its quantiles the interval (Q-profile, Viechtbauer 2007), to random draws the draws.
 """
 
@@ -19,10 +19,10 @@ from scipy.special import chdtri
 from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.fitting.verdict import HALF_WIDTHS, MIN_POINTS_FOR_INTERVAL
-from rlscaling.printing.document import html_table, text_table
+from rlscaling.fitting.verdict import THRESHOLDS, Verdict, check_enough_points, threshold_text
+from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus
-from rlscaling.serialization import finite
+from rlscaling.solver.intervals import ConfidenceInterval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,24 +33,24 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SeedSpread:
-    """Spread of ``A`` between seeds of one recipe, pooled over recipes [ScaleRL, 2.1 and Fig. 8a].
+class SeedSpread(Document):
+    """Standard deviation of ``A`` between training runs of one recipe, pooled over recipes [ScaleRL, 2.1 and Fig. 8a].
 
     Attributes
     ----------
     sd : float
-        Standard deviation between seeds, the error of each seed's own ``A`` taken out; 0 when that explains it all.
-    confidence_interval : tuple of float
+        Between-seed standard deviation, without the error of each run's own ``A``; 0 when that explains all.
+    confidence_interval : ConfidenceInterval
         95 % interval of ``sd``.
     dof : int
-        Seeds less recipes: what the estimate rests on.
+        Degrees of freedom: training runs minus recipes.
     names, values, errors, recipe
-        Every seed: its name, ``A``, the error of that, and the recipe it belongs to (a number).
+        Every training run: its name, ``A``, the error of that, and the number of the recipe it belongs to.
     recipes : tuple of str
     """
 
     sd: float
-    confidence_interval: tuple[float, float]
+    confidence_interval: ConfidenceInterval[float]
     dof: int
     names: tuple[str, ...]
     values: Array
@@ -68,7 +68,7 @@ class SeedSpread:
         return np.sqrt(_tau2(groups, rng.chisquare(self.dof, size)))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a seed: recipe, ``A``, its error, and how far it lies from the recipe's mean."""
+        """Return one row per training run: recipe, ``A``, its error, and how far it lies from the recipe's mean."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -81,51 +81,50 @@ class SeedSpread:
             index=pd.Index(self.names, name="seed"),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the spread as JSON-ready values."""
+    def _record(self) -> dict[str, Any]:
         return {
             "sd": self.sd,
-            "ci": [finite(v) for v in self.confidence_interval],
+            "ci": self.confidence_interval,
             "dof": self.dof,
             "seeds": [
-                {"recipe": self.recipes[k], "seed": name, "A": float(a), "standard_error": float(e)}
-                for name, a, e, k in zip(self.names, self.values, self.errors, self.recipe, strict=True)
+                {"recipe": self.recipes[k], "seed": name, "A": value, "standard_error": error}
+                for name, value, error, k in zip(
+                    self.names, self.values.tolist(), self.errors.tolist(), self.recipe, strict=True
+                )
             ],
         }
 
-    def _lines(self) -> tuple[str, list[list[str]]]:
+    @property
+    def headline(self) -> str:
+        """The standard deviation and its interval, in a sentence."""
         low, high = self.confidence_interval
-        head = (
+        return (
             f"A differs between seeds with sd {number(self.sd, 4)} (95 %: {number(low, 4)} to {number(high, 4)}; "
             f"{self.dof} degrees of freedom, pooled over {len(self.recipes)} "
             f"recipe{'s' if len(self.recipes) > 1 else ''})"
         )
+
+    def tables(self) -> Sequence[Table]:
+        """Return the table of the training runs."""
+        means = self._means
         rows = [
-            [name, self.recipes[k], plus_minus(float(value), float(error)), f"{value - self._means[k]:+.4f}"]
+            [name, self.recipes[k], plus_minus(float(value), float(error)), f"{value - means[k]:+.4f}"]
             for name, k, value, error in zip(self.names, self.recipe, self.values, self.errors, strict=True)
         ]
-        return head, rows
+        return [Table.of(("seed", "recipe", "A", "from mean"), rows)]
 
     def __repr__(self) -> str:
         return f"SeedSpread(sd={self.sd:.4g}, dof={self.dof})"
 
-    def __str__(self) -> str:
-        head, rows = self._lines()
-        return "\n".join([head, text_table(rows, ["seed", "recipe", "A", "from mean"])])
-
-    def _repr_html_(self) -> str:
-        head, rows = self._lines()
-        return html_table(rows, ["seed", "recipe", "A", "from mean"], head)
-
 
 def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
-    """Estimate the spread of ``A`` between seeds, pooled over all recipes that have two or more.
+    """Estimate the between-seed standard deviation of ``A``, pooled over all recipes with two training runs or more.
 
     Parameters
     ----------
     recipes : mapping of str to sequence of SigmoidFit
-        The fits of each recipe's seeds. Seeds whose ``A`` is not known to ±0.10 are left out, and recipes with fewer
-        than two others.
+        The fits of each recipe's training runs. Runs whose ``A`` is not identified to ±0.10 or better are left out, and
+        recipes with fewer than two others.
 
     Returns
     -------
@@ -134,7 +133,7 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
     Raises
     ------
     FitError
-        When no recipe has two such seeds, or a seed has no interval.
+        When no recipe has two such runs, or a run has no interval.
 
     Examples
     --------
@@ -147,49 +146,52 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
     """
     for name, fits in recipes.items():
         for j, fit in enumerate(fits):
-            if len(fits) > 1 and fit.robust_error is None:
-                raise FitError(
-                    f"{name}, seed {j + 1}: {fit.n_points} fitted points are too few for an interval "
-                    f"({MIN_POINTS_FOR_INTERVAL} needed); leave it out, or evaluate more often"
-                )
-    known = comparable_seeds(recipes)
-    if not known:
+            if len(fits) > 1 and fit.half_width_68 is None:
+                check_enough_points(
+                    fit.n_points, "for an interval", where=f"{name}, seed {j + 1}: ",
+                    remedy="leave it out, or evaluate more often",
+                )  # fmt: skip
+    identified = comparable_seeds(recipes)
+    if not identified:
+        within = threshold_text(THRESHOLDS[Verdict.WEAK])
         raise FitError(
-            "no recipe has two seeds whose A is known to ±0.10, so nothing is known about the spread between seeds; "
-            "give a list of fits, or run on"
+            f"no recipe has two seeds whose A is known to {within}, so nothing is known about the spread between "
+            "seeds; give a list of fits, or run on"
         )
-    fits = [recipes[name][j] for name, index in known.items() for j in index]
+    fits = [recipes[name][j] for name, index in identified.items() for j in index]
     return spread_of(
-        known,
-        tuple(recipes[name][j].name or f"{name}-{j + 1}" for name, index in known.items() for j in index),
+        identified,
+        tuple(recipes[name][j].name or f"{name}-{j + 1}" for name, index in identified.items() for j in index),
         np.array([fit.A for fit in fits]),
-        np.array([fit.robust_error["A"] for fit in fits if fit.robust_error is not None]),
+        np.array([fit.half_width_68["A"] for fit in fits if fit.half_width_68 is not None]),
     )
 
 
 def comparable_seeds(recipes: Mapping[str, Sequence[SigmoidFit]]) -> dict[str, list[int]]:
-    """Return which seeds of each recipe tell of the spread: those whose ``A`` is known to ±0.10, two or more of them.
+    """Return the runs of each recipe whose ``A`` is identified to ±0.10 or better, where there are two or more.
 
-    A ceiling that is not identified lies anywhere up to its bound: two of them differ by what was not seen.
+    A ceiling that is not identified may lie anywhere up to its bound: the difference of two of them means nothing.
     """
-    known = {name: [j for j, fit in enumerate(fits) if fit.verdict in HALF_WIDTHS] for name, fits in recipes.items()}
-    return {name: index for name, index in known.items() if len(index) > 1}
+    identified = {
+        name: [j for j, fit in enumerate(fits) if fit.verdict.half_width is not None] for name, fits in recipes.items()
+    }
+    return {name: index for name, index in identified.items() if len(index) > 1}
 
 
 def spread_of(recipes: Mapping[str, Sequence[int]], names: tuple[str, ...], values: Array, errors: Array) -> SeedSpread:
-    """Return the spread from each seed's ``A`` and its error, one recipe's seeds after the other's."""
+    """Return the spread from the ``A`` of each training run and its error; the runs of a recipe are adjacent."""
     recipe = tuple(k for k, index in enumerate(recipes.values()) for _ in index)
     errors = np.maximum(errors, 1e-9)
     groups = _groups(values, errors, recipe)
     dof = len(values) - len(recipes)
-    tail = 0.5 * (1.0 - LEVEL)
-    targets = np.array([float(dof), chdtri(dof, tail), chdtri(dof, 1.0 - tail)])  # large Q: small spread
+    quantile = 0.5 * (1.0 - LEVEL)
+    targets = np.array([float(dof), chdtri(dof, quantile), chdtri(dof, 1.0 - quantile)])  # large Q: small spread
     sd, low, high = np.sqrt(_tau2(groups, targets)).tolist()
-    return SeedSpread(sd, (low, high), dof, names, values, errors, recipe, tuple(recipes))
+    return SeedSpread(sd, ConfidenceInterval(low, high), dof, names, values, errors, recipe, tuple(recipes))
 
 
 def _groups(values: Array, errors: Array, recipe: Sequence[int]) -> list[tuple[Array, Array]]:
-    """Return values and variances of each recipe's seeds."""
+    """Return values and variances of each recipe's training runs."""
     index = np.array(recipe)
     return [(values[index == k], errors[index == k] ** 2) for k in np.unique(index)]
 
@@ -198,7 +200,7 @@ def _tau2(groups: list[tuple[Array, Array]], target: Array) -> Array:
     """Return the variance between seeds at which Q equals each target; 0 where it is smaller already."""
     largest = max(float(np.ptp(values)) for values, _ in groups)
     low, high = np.zeros(len(target)), np.full(len(target), math.log1p(1e12 * max(largest, 1e-12) ** 2 / 1e-18))
-    for _ in range(BISECTIONS):  # on a scale where 1e-18 and 1e6 are as far apart as they feel
+    for _ in range(BISECTIONS):  # on a scale that is logarithmic above 1e-18
         middle = 0.5 * (low + high)
         above = _q(groups, 1e-18 * np.expm1(middle)) > target
         low, high = np.where(above, middle, low), np.where(above, high, middle)
@@ -215,4 +217,4 @@ def _q(groups: list[tuple[Array, Array]], tau2: Array) -> Array:
     return total
 
 
-SEED_SD = 0.015  # of A between seeds of one recipe [ScaleRL, 2.1], when several seeds are not given
+SEED_SD = 0.015  # of A between training runs of one recipe [ScaleRL, 2.1], where several runs are not available

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rlscaling.files import check_not_there, replace_file
 from rlscaling.traces.jsonl import read_jsonl
 from rlscaling.traces.schema import VERL_NAMES
 from rlscaling.trainer.errors import TrainError
@@ -107,14 +108,8 @@ def export_log(trace: str | Path, target: str | Path, *, overwrite: bool = False
         raise TrainError(f"{trace} has no rows of training steps: it is no trace of the trainer, or it has just begun")
     if target.suffix != ".jsonl":
         raise TrainError(f"{target}: verl's file logger writes JSON lines; end the name in .jsonl")
-    if target.resolve() == trace.resolve() or (target.exists() and not overwrite):
-        raise TrainError(
-            f"{target} exists and is not written over; choose another name, or overwrite=True (--overwrite)"
-        )
+    check_not_there(target, overwrite and target.resolve() != trace.resolve(), error=TrainError)
     kept = [row for row in rows if row.get("kind") in ("train", "eval")]
     lines = [json.dumps({"step": step, "data": data}, allow_nan=False) for step, data in verl_rows(header, kept)]
-    try:
-        target.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise TrainError(f"cannot write {target}: {error.strerror}") from None
+    replace_file(target, ("\n".join(lines) + "\n").encode(), error=TrainError)
     return len(lines)

@@ -1,4 +1,4 @@
-"""Pictures of the command: one run large, several as panels."""
+"""Figures of a command: one run large, several as panels."""
 
 from __future__ import annotations
 
@@ -17,39 +17,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-PICTURES = (".png", ".svg", ".pdf")
 ONE, PANEL, WIDE = (7.5, 5.0), (4.6, 3.6), (9.0, 5.0)  # inches
 
 
-def draw_answer(given: Analysis, ax: Axes, *, legend: bool = True) -> None:
+def draw_analysis(analysis: Analysis, ax: Axes, *, legend: bool = True) -> None:
     """Draw the forecast of a run where there is one, else its fit."""
-    if given.forecast is not None:
-        plot_forecast(given.forecast, ax, bootstrap=given.bootstrap, legend=legend)
+    if analysis.forecast is not None:
+        plot_forecast(analysis.forecast, ax, bootstrap=analysis.bootstrap, legend=legend)
     else:
-        plot_fit(given.fit, given.bootstrap, ax, legend=legend)
+        plot_fit(analysis.fit, ax, bootstrap=analysis.bootstrap, legend=legend)
 
 
-def save_picture(answers: Sequence[Analysis], path: Path) -> None:
+def save_figure(analyses: Sequence[Analysis], path: Path) -> None:
     """Draw one run large, or several as panels named above their verdicts, and write the file."""
     from matplotlib.figure import Figure
 
-    if len(answers) == 1:
+    if len(analyses) == 1:
         figure = Figure(figsize=ONE, layout="constrained")
-        draw_answer(answers[0], figure.add_subplot())
+        draw_analysis(analyses[0], figure.add_subplot())
     else:
-        columns = min(max(2, math.isqrt(len(answers) - 1) + 1), 12)
-        rows = math.ceil(len(answers) / columns)
+        columns = min(max(2, math.isqrt(len(analyses) - 1) + 1), 12)
+        rows = math.ceil(len(analyses) / columns)
         figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows), layout="constrained")
-        for given, ax in zip(answers, figure.subplots(rows, columns, squeeze=False).ravel(), strict=False):
-            draw_answer(given, ax, legend=False)
-            ax.set_title(f"{literal(given.name)}\n{ax.get_title('left')}", loc="left", fontsize=9)
-        for ax in figure.axes[len(answers) :]:
+        for analysis, ax in zip(analyses, figure.subplots(rows, columns, squeeze=False).ravel(), strict=False):
+            draw_analysis(analysis, ax, legend=False)
+            ax.set_title(f"{literal(analysis.name)}\n{ax.get_title('left')}", loc="left", fontsize=9)
+        for ax in figure.axes[len(analyses) :]:
             ax.set_axis_off()
     write_figure(figure, path)
 
 
 def save_wide(path: Path, draw: Callable[[Axes], object]) -> None:
-    """Draw one wide picture, with room for labels right of the curves, write it and say so."""
+    """Draw one wide figure, with room for labels right of the curves, write it and say so."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=WIDE, layout="constrained")

@@ -1,0 +1,67 @@
+"""``rlscaling backtest``."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlscaling.batch.analysis import AnalysisOptions, Progress, analyse
+from rlscaling.batch.sources import RunSource
+from rlscaling.cli import options, output
+from rlscaling.cli.arguments import add_renamed
+from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
+from rlscaling.cli.figures import save_wide
+from rlscaling.cli.inputs import backtest_request, check_one_figure, find_runs
+from rlscaling.forecasting.backtest import METHODS, Backtest, backtest
+from rlscaling.forecasting.extrapolate import method_of
+from rlscaling.option_fields import positive
+from rlscaling.plotting.plans import plot_backtest
+
+EXAMPLES = f"""\
+examples:
+  rlscaling backtest run.csv --plot backtest.png
+  rlscaling backtest "runs/*/trace.jsonl" --cutoffs 4000 8000 --json
+
+{EXIT_CODES}"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = EXAMPLES
+    options.add_paths(parser, "traces, folders with a trace.jsonl, or quoted globs")
+    group = parser.add_argument_group("backtest")
+    group.add_argument(
+        "--cutoffs", dest="beginnings", metavar="C", nargs="+", type=positive,
+        help="forecast from the evaluations up to each of these compute values (default: a factor 1.4 apart, from half "
+        "of the run down)",
+    )  # fmt: skip
+    add_renamed(
+        group, "--methods", ("--models",), dest="methods", nargs="+", type=method_of, choices=tuple(METHODS),
+        default=tuple(METHODS), help="forecasting methods to test (default: all four)",
+    )  # fmt: skip
+    options.add_seed(group)
+    options.add_fit_options(parser)
+    options.add_reading_options(parser, without=("compute_unit", "device_factor"))
+    outputs = parser.add_argument_group("output")
+    options.add_json(outputs)
+    options.add_plot(outputs, "draw a figure of a single run (.png, .svg, .pdf)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Backtest every run and return the exit code."""
+    request = backtest_request(args)
+    runs = find_runs(request.inputs)
+    check_one_figure(request.output, runs)
+
+    def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Backtest:
+        return backtest(
+            run.trace(), cutoffs=request.cutoffs, methods=request.methods, rng=analysis.seed, **analysis.options
+        )
+
+    with output.progress(len(runs), 0) as bar:
+        results = analyse(runs, request.analysis, work=work, on_progress=bar.reached)
+    named = [(run.name, result) for run, result in zip(runs, results, strict=True)]
+    failed = output.write_documents(named, json=request.output.json, seed=request.analysis.seed)
+    result = results[0]
+    if request.output.plot is not None and isinstance(result, Backtest):
+        save_wide(request.output.plot, lambda ax: plot_backtest(result, ax))
+    return REFUSED if failed else 0

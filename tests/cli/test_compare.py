@@ -29,6 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             rng = [len(recipe), seed]
             run = simulate(datasets.table1()[row], compute=C, rho=0.5, wander_sd=0.004, rng=np.random.default_rng(rng))
             header = {**run.metadata, "recipe": recipe, "seed": seed}
+            header |= {"change": "sample average"} if recipe == "loo-savg" else {}
             write_trace(Trace(run.compute, run.pass_rate, metadata=header), folder / f"{recipe}-s{seed}.jsonl")
     return folder
 
@@ -143,7 +144,7 @@ def test_one_seed_twice_is_refused(runs, tmp_path, capsys):
     assert "both say recipe 'scalerl', seed 0" in capsys.readouterr().err
 
 
-def test_loo_understands_the_trainers_recipes(runs, tmp_path, capsys):
+def test_loo_says_what_the_headers_say_of_a_change(runs, tmp_path, capsys):
     picture = tmp_path / "loo.png"
     assert main(["loo", *sorted(map(str, runs.glob("*.jsonl"))), "--plot", str(picture)]) == 0
     out = capsys.readouterr().out

@@ -65,7 +65,7 @@ def test_files_are_not_written_over(run: Any, option: str, monkeypatch: pytest.M
     name = {"--plot": "fit.png", "--save": "fit.json"}[option]
     Path(name).write_text("mine")
     with monkeypatch.context() as patch:
-        patch.setattr("rlscaling.cli.commands.answer", lambda *args: pytest.fail("it worked before it checked"))
+        patch.setattr("rlscaling.batch.analysis.over_runs", lambda *args: pytest.fail("it worked before it checked"))
         said = run("fit", "scalerl.jsonl", option, name, "--json")
     assert (said.code, said.out) == (2, "")
     assert f"{option} {name} exists and is not written over; choose another name, or add --overwrite" in said.err

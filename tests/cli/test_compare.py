@@ -15,6 +15,8 @@ from rlscaling.cli import main
 
 C = np.arange(0, 75) * 216.2
 
+CHANGES = {"loo-savg": "sample average", "loo-fp32": "bf16 head"}
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -29,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             rng = [len(recipe), seed]
             run = simulate(datasets.table1()[row], compute=C, rho=0.5, wander_sd=0.004, rng=np.random.default_rng(rng))
             header = {**run.metadata, "recipe": recipe, "seed": seed}
-            header |= {"change": "sample average"} if recipe == "loo-savg" else {}
+            header |= {"change": CHANGES[recipe]} if recipe in CHANGES else {}
             write_trace(Trace(run.compute, run.pass_rate, metadata=header), folder / f"{recipe}-s{seed}.jsonl")
     return folder
 

@@ -86,7 +86,7 @@ def test_lines_of_leave_one_out_have_slope_B():
         [line for line in ax.lines if len(line.get_xdata()) == 2], ("scalerl", "loo-savg"), strict=True
     ):
         x, y = np.log(line.get_xdata()), np.log(line.get_ydata())
-        assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(loo.table.loc[name, "B"])
+        assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(loo.to_frame().loc[name, "B"])
     assert [text.get_text().splitlines()[0] for text in ax.texts] == ["loo-savg", "scalerl"]
     assert "one ceiling A = 0.6" in ax.get_title("left")
     assert drawn(ax)

@@ -122,18 +122,11 @@ def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
     for i, compute in enumerate(forecast.compute):
         known = bool(forecast.supported[i])
         value = _with_interval(forecast.pass_rate[i], ci.at(i)) if known else f"not identified {interval(*ci.at(i))}"
-        label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
-        draw_bar(
-            ax,
-            float(compute),
-            float(forecast.pass_rate[i]) if known else None,
-            np.array(ci.at(i)),
-            np.array(new.at(i)),
-            color,
-            label,
-        )
+        label = f"at {number(float(compute))}: {value}" if len(forecast.compute) <= 4 else "_many"
+        top = float(forecast.pass_rate[i]) if known else None
+        draw_bar(ax, float(compute), top, np.array(ci.at(i)), np.array(new.at(i)), color, label)
     ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")
-    if len(ci) > 4:
+    if len(forecast.compute) > 4:
         ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")
 
 

@@ -121,7 +121,7 @@ def test_forecast_shows_budgets_with_their_intervals(whole: SigmoidFit) -> None:
         marker = line(ax, f"at {budget}: 0.60")
         assert list(marker.get_ydata()) == [forecast.pass_rate[i]]
     bars = [item for item in ax.lines if item.get_label() == "_bar"]
-    np.testing.assert_allclose([bar.get_ydata() for bar in bars], forecast.confidence_interval)
+    np.testing.assert_allclose(np.transpose([bar.get_ydata() for bar in bars]), forecast.confidence_interval)
 
 
 def test_unsupported_budget_has_no_marker(early: SigmoidFit) -> None:

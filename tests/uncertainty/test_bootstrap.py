@@ -110,7 +110,7 @@ def test_a_few_replicates_that_ran_away_do_not_move_the_error():
     wild[:4, 2] = 1e9
     moved = replace(boot, distribution=wild)
     assert moved.half_width_68["C_mid"] == pytest.approx(boot.half_width_68["C_mid"], rel=0.05)
-    assert moved.standard_error["C_mid"] > 1e6 * boot.standard_error["C_mid"]
+    assert moved.standard_error["C_mid"] > 1e5 * boot.standard_error["C_mid"]
     assert plus_minus(FIT.C_mid, boot.half_width_68["C_mid"]) in str(boot)
 
 

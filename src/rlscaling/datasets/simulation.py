@@ -106,7 +106,7 @@ def _check_noise(n_prompts: int | None, n_samples: int, rho: float, wander_sd: f
     if n_prompts is not None and (n_prompts < 1 or n_samples < 1):
         raise TraceError(f"n_prompts={n_prompts}, n_samples={n_samples}: both count from 1; None leaves noise out")
     if not -1 < rho < 1:
-        raise TraceError(f"rho={rho}: a correlation of the wander must lie between -1 and 1, ends excluded")
+        raise TraceError(f"rho={rho}: a correlation of the training noise must lie between -1 and 1, ends excluded")
     if not 0 <= wander_sd < np.inf:
         raise TraceError(f"wander_sd={wander_sd}: a standard deviation is a finite number from 0")
 

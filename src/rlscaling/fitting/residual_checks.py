@@ -1,4 +1,4 @@
-"""Does the sigmoid describe the run? Tests for outliers, structure left in the residuals, and a collapse at the end."""
+"""Checks of the sigmoid on a run: outliers, structure left in the residuals, and a collapse at the end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def outlier_points(model: FittedModel) -> list[int]:
     """Return the points whose deletion residual is as improbable as 6 sd of a normal.
 
     The residual of each point is compared with the noise of the others (externally studentised, whitened), so that
-    a single wild value cannot hide behind the variance it makes, and few degrees of freedom widen the limit.
+    an outlier cannot mask itself by inflating the variance, and few degrees of freedom widen the limit.
     """
     z, leverage = _whitened(model)
     dof = model.n - 5
@@ -50,9 +50,9 @@ def outlier_points(model: FittedModel) -> list[int]:
     t = z / np.sqrt(others * room)
     p_limit = 2.0 * ndtr(-OUTLIER_SD)
     limit = -float(stdtrit(dof, 0.5 * p_limit))
-    wild = np.flatnonzero(np.abs(t) > limit)
-    # whitening smears a wild value over its successor: keep the larger of two neighbours
-    return [int(i) for i in wild if not (i - 1 in wild and abs(t[i - 1]) > abs(t[i]))]
+    outliers = np.flatnonzero(np.abs(t) > limit)
+    # whitening spreads an outlier to its successor: keep the larger of two neighbours
+    return [int(i) for i in outliers if not (i - 1 in outliers and abs(t[i - 1]) > abs(t[i]))]
 
 
 def residual_tests(model: FittedModel) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def _lies_low(before: FittedModel, model: FittedModel, point: int) -> bool:
 
 
 def _part(model: FittedModel, points: slice) -> FittedModel:
-    """Return the fit of some of the points, with the same constraints and anchor."""
+    """Return the fit of some of the points, with the same constraints and observation of R0."""
     s = model.series
     part = Observations(s.compute[points], s.y[points], s.weights[points], s.position[points])
     problem = replace(model.problem, compute=part.compute, weights=part.weights)

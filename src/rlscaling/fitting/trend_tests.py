@@ -1,4 +1,4 @@
-"""Did the run move at all, and which way? A constant against a curve that changes, under correlated noise."""
+"""Tests of a trend: a constant pass rate against a rising or falling curve, under correlated noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlscaling.solver.fitted_model import FittedModel, Observations
 from rlscaling.solver.noise import RHO_GRID, log_det_whitening, noise_posterior, spacing_ratio, whiten
 
 SEED = 251013787
-QUICK_NULL, FULL_NULL = 200, 400  # constant series: to settle a plain change, and a close one
+QUICK_NULL, FULL_NULL = 200, 400  # constant series: for a clear change, and for a close case
 MAX_POINTS = 1000
 MIN_LATE_POINTS = 8
 N_CENTRES, EDGE = 24, 3  # places tried for a steep change, and evaluations that must lie on either side of it
@@ -22,7 +22,7 @@ WIDTHS = (0.05, 0.4, 0.8)  # of a steep change, in evaluations; the first is a j
 
 @dataclass(frozen=True)
 class TrendTest:
-    """Which way a run moved, and the p-value of a constant pass rate against that direction."""
+    """The direction of a trend, and the p-value of a constant pass rate against it."""
 
     rises: bool
     p: float
@@ -31,10 +31,11 @@ class TrendTest:
 def change(model: FittedModel) -> TrendTest:
     """Test a constant pass rate against a rising and against a falling curve, by simulation.
 
-    B and C_mid do not exist under a constant, so no F table applies: constant series with the AR(1) noise found around
-    the mean are given the same search for the best curve (R0 free, the anchor included). A plain change is settled by
-    the share of the variation that sigmoids of a coarse grid take; a close case by the likelihood ratio, correlation
-    refitted on either side, which can tell a change from a wander, with curves too steep for the grid added.
+    B and C_mid are not defined under a constant, so no F distribution applies. Instead, constant series with the AR(1)
+    noise estimated around the mean go through the same search for the best curve (R0 free, the observation of R0
+    included). A clear change is decided by the share of the variation that sigmoids of a coarse grid explain; a close
+    case by the likelihood ratio with the correlation refitted under both hypotheses, which separates a change from
+    AR(1) noise, with curves too steep for the grid added.
     """
     model = _thinned(model)
     series, n = model.series, model.n
@@ -127,7 +128,7 @@ def _steep(model: FittedModel) -> Array:
     if n < 2 * EDGE:
         return np.empty((0, rows))
     centres = np.unique(np.round(np.linspace(EDGE, n - EDGE, N_CENTRES) * 2.0) / 2.0 - 0.5)
-    place = np.concatenate([np.arange(n), np.full(rows - n, -1.0)])  # the anchor stands before all
+    place = np.concatenate([np.arange(n), np.full(rows - n, -1.0)])  # the observation of R0 comes first
     return np.concatenate([logistic((place - centres[:, None]) / width) for width in WIDTHS])
 
 
@@ -155,7 +156,7 @@ def _likelihood_ratio(model: FittedModel, S: Array, Y: Array) -> Array:
     for rho, jacobian in zip(RHO_GRID, log_det, strict=True):
 
         def turned(Z: Array, rho: float = float(rho)) -> Array:
-            """Whiten the evaluations, scale the anchor's row; shape (..., rows)."""
+            """Whiten the evaluations, scale the row of R0; shape (..., rows)."""
             return np.concatenate([whiten((Z[:, :n] * root).T, rho, model.ratio).T, Z[:, n:] * anchor_root], axis=1)
 
         Yw, Sw, one = turned(Y), turned(S), turned(np.ones((1, Y.shape[1])))[0]

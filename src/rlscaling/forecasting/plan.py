@@ -216,8 +216,8 @@ def plan(
     Examples
     --------
     >>> from rlscaling import datasets, fit_trace, plan
-    >>> found = plan(fit_trace(datasets.load_demo()["scalerl-8k"], max_compute=5000), rng=0)
-    >>> 5000 < found.needed.low <= found.needed.median <= found.needed.high
+    >>> result = plan(fit_trace(datasets.load_demo()["scalerl-8k"], max_compute=5000), rng=0)
+    >>> 5000 < result.needed.low <= result.needed.median <= result.needed.high
     True
     """
     _check(fit, target_half_width, compute)

@@ -78,7 +78,7 @@ def interval(low: float, high: float) -> str:
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return f"[{number(low)}, {number(high)}]"
-    if low > 0 and high > 2.5 * low and high > 10.0:  # a scale parameter known to a factor: digits per end
+    if low > 0 and high > 2.5 * low and high > 10.0:  # a scale parameter of wide range: each end with its own digits
         return f"[{_three_digits(low)}, {_three_digits(high)}]"
     if max(abs(low), abs(high)) >= 1e7 or 0 < high < 1e-4:
         return f"[{low:.3g}, {high:.3g}]"

@@ -142,8 +142,8 @@ def noise_posterior(residual: Array, jacobian: Array, ratio: Array, prior_rows: 
     ratio : array of shape (n - 1,)
         From `spacing_ratio`.
     prior_rows : array of shape (j, k), optional
-        Rows of prior information (an anchor for R0), already on the scale of the residuals; they restrain the
-        parameters without counting as data.
+        Rows of prior information (an observation of R0), already on the scale of the residuals; they constrain
+        the parameters without counting as data.
     """
     size = np.sqrt(np.einsum("ij,ij->j", jacobian, jacobian))
     keep = size > 0.0

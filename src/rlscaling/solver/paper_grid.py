@@ -1,4 +1,4 @@
-"""The paper's own procedure: a grid over A and C_mid, B by least squares in each cell, the best cell kept."""
+"""The procedure of the paper: a grid over A and C_mid, B by least squares in each cell, and the best cell."""
 
 from __future__ import annotations
 

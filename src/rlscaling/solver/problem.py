@@ -1,4 +1,4 @@
-"""What the solver is asked: points, weights and constraints, in the coordinates it works in."""
+"""`Problem`: points, weights and constraints of a least-squares fit, in the coordinates of the solver."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Problem:
     compute : array of shape (m,)
         Compute of each row, 0 allowed (the curve there is R0).
     weights : array of shape (m,)
-        Inverse variances, up to a common factor. An anchor for R0 is one more row.
+        Inverse variances, up to a common factor. An observation of R0 is one more row.
     R0, A : float or None
         A number fixes the parameter.
     R0_min, A_max : float
-        Bounds; both infinite means unbounded scores, where ``A < R0`` is legal too.
+        Bounds; both infinite means unbounded scores, where ``A < R0`` is allowed too.
     B_bounds : tuple of float
         Bounds on B; equal bounds fix it.
     """

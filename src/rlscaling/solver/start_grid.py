@@ -22,7 +22,7 @@ GRID_B = 16
 GRID_SPACING = 0.35  # of log C_mid, at most
 PROMISING = 3.0  # a second basin is followed when its cell is within this factor of the best cell's SSR
 MAX_GRID_POINTS = 2000
-MAX_ELEMENTS = 4_000_000  # cells x points held at once
+MAX_ELEMENTS = 4_000_000  # cells x points in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,9 @@ class BinnedSeries:
         C = problem.compute
         if len(C) <= MAX_GRID_POINTS:
             return None
-        forced = np.concatenate([[True], (C[1:] <= C[:-1]) | (C[:-1] == 0)])  # an anchor, or compute 0, stays alone
+        forced = np.concatenate(
+            [[True], (C[1:] <= C[:-1]) | (C[:-1] == 0)]
+        )  # an observation of R0, or compute 0, is not merged
         starts = np.flatnonzero(forced | (np.arange(len(C)) % -(-len(C) // MAX_GRID_POINTS) == 0))
         weights = np.add.reduceat(problem.weights, starts)
         x = np.where(C > 0, log_compute(C), 0.0)
@@ -121,8 +123,8 @@ def start_grid(problem: Problem) -> StartGrid:
 def grid_scores(problem: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[Array, AtBounds]:
     """Return the reduction of the sum of squares in each cell.
 
-    Also a function of (rows, cells) that tells whether R0, and A, sit at their bounds there: it is asked for the few
-    cells that are followed only.
+    Also a function of (rows, cells) that returns whether R0, and A, lie at their bounds there: it is called only for
+    the few cells that are followed.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if problem.R0 is None and problem.A is None:
@@ -150,8 +152,8 @@ def _scores_one_free(p: Problem, grid: StartGrid, Y: Array, W: Array) -> tuple[A
     score = np.where(usable | (fixed is not None), gain * (2.0 * cross - gain * square), -np.inf)
 
     def at_bounds(row: Index, cell: Index) -> tuple[Mask, Mask]:
-        held = at_limit[row, cell]
-        return (np.zeros_like(held), held) if p.R0 is not None else (held, np.zeros_like(held))
+        limited = at_limit[row, cell]
+        return (np.zeros_like(limited), limited) if p.R0 is not None else (limited, np.zeros_like(limited))
 
     return score, at_bounds
 

@@ -2,11 +2,11 @@
 
 Given ``alpha`` and ``u = log B`` the curve ``R0 (1 - s) + A s`` with ``s = 1 / (1 + exp(-eta))`` and
 ``eta = alpha + B (log C - mean log C)`` is linear in ``(R0, A)``. So only ``(alpha, u)`` is searched: a grid
-(`startgrid`) finds the basin of every series, Levenberg-Marquardt (`lm`) finishes all of them together, and an
-active-set loop keeps ``0 <= R0 <= A <= A_max``. ``(alpha, u)`` is used because the natural pair ``(C_mid, B)`` makes
-the iteration crawl along a curved valley.
+(`start_grid`) finds the basin of every series, `levenberg_marquardt` finishes all of them together, and an
+active-set loop keeps ``0 <= R0 <= A <= A_max``. ``(alpha, u)`` is used because with the natural pair ``(C_mid, B)`` the
+iteration follows a curved valley slowly.
 
-Nothing here knows about files, verdicts or intervals: arrays in, arrays out.
+Files, verdicts and intervals are unknown here: arrays in, arrays out.
 """
 
 from __future__ import annotations
@@ -166,20 +166,20 @@ def _active_set(
     alpha, u = start[0].copy(), start[1].copy()
     todo = np.arange(n)
     for _ in range(MAX_ROUNDS):
-        found = np.empty((7, len(todo)))
+        solution = np.empty((7, len(todo)))
         for free in ((False, False), (False, True), (True, False), (True, True)):
             group = (hold_R0[todo] != free[0]) & (hold_A[todo] != free[1])
             if group.any():
                 k = todo[group]
                 some = series.rows(k)
                 batch = SeriesBatch.of(p, some.Y, some.W, free, (R0_fixed[k], A_fixed[k]), some.prior)
-                found[:, group] = minimise(batch, alpha[k], u[k], rtol)
-        a, lu, R0, A, ssr, s_r, z_r = found
+                solution[:, group] = minimise(batch, alpha[k], u[k], rtol)
+        a, lu, R0, A, ssr, s_r, z_r = solution
         over = (A > p.A_max + FEASIBLE) & (p.A is None)
         under = (R0 < p.R0_min - FEASIBLE) & (p.R0 is None)
         feasible = ~(over | under)
         improved = feasible & (ssr < best[4, todo])
-        best[:, todo[improved]] = found[:5, improved]
+        best[:, todo[improved]] = solution[:5, improved]
         release_A = feasible & hold_A[todo] & (p.A is None) & (s_r < 0)
         release_R0 = feasible & hold_R0[todo] & (p.R0 is None) & (z_r > 0)
         near = (~over | (A < p.A_max * 1.6)) & (~under | (R0 > p.R0_min - 0.6))

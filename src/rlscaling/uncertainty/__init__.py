@@ -1,1 +1,1 @@
-"""How certain a fit is: bootstrap replicates, the posterior with its prior, and the spread between training seeds."""
+"""How certain a fit is: bootstrap replicates, the posterior with its prior, and the between-seed spread."""

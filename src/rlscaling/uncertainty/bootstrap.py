@@ -136,7 +136,7 @@ def bootstrap(
 
 
 def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Array:
-    """Return draws of ``A`` with the seed-to-seed spread added, inside its bounds, shape (n,)."""
+    """Return draws of ``A`` with the between-seed spread added, inside its bounds, shape (n,)."""
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(1,)))
     if fit.options.A is not None:  # nothing is claimed about a fixed A
         return draws[:, 0].copy()
@@ -226,7 +226,7 @@ class Bootstrap(Document):
     A_new_run : array of shape (n_resamples,)
         ``A`` with the spread between seeds added.
     scheme, confidence_level, seed_sd
-        How the replicates were drawn, the level of the intervals, and the seed-to-seed sd of ``A``.
+        How the replicates were drawn, the level of the intervals, and the between-seed sd of ``A``.
     rng_seed : int
         Repeats these numbers: ``bootstrap(fit, rng=rng_seed)``.
     """
@@ -263,7 +263,7 @@ class Bootstrap(Document):
 
     @cached_property
     def confidence_interval_new_run(self) -> dict[str, ConfidenceInterval[float]]:
-        """Interval of ``A`` for a new run of this recipe: the seed-to-seed spread is added."""
+        """Interval of ``A`` for a new run of this recipe: the between-seed spread is added."""
         wider = percentile_interval(self.A_new_run, self.confidence_level)
         return {"A": ConfidenceInterval(*union(np.array(self.confidence_interval["A"]), wider).tolist())}
 

@@ -120,22 +120,14 @@ def draw_budgets(ax: Axes, forecast: Forecast, color: str = VERMILLION) -> None:
     """Draw the budgets of a forecast; those at which no number is supported have bars without a marker."""
     ci, new = forecast.confidence_interval, forecast.confidence_interval_new_run
     for i, compute in enumerate(forecast.compute):
-<<<<<<< HEAD
         supported = bool(forecast.supported[i])
         span = ci.at(i)
         value = _with_interval(forecast.pass_rate[i], span) if supported else f"not identified {interval(*span)}"
-        label = f"at {number(float(compute))}: {value}" if len(ci) <= 4 else "_many"
+        label = f"at {number(float(compute))}: {value}" if len(forecast.compute) <= 4 else "_many"
         draw_bar(
             ax, float(compute), float(forecast.pass_rate[i]) if supported else None, np.array(span),
             np.array(new.at(i)), color, label,
         )  # fmt: skip
-=======
-        known = bool(forecast.supported[i])
-        value = _with_interval(forecast.pass_rate[i], ci.at(i)) if known else f"not identified {interval(*ci.at(i))}"
-        label = f"at {number(float(compute))}: {value}" if len(forecast.compute) <= 4 else "_many"
-        top = float(forecast.pass_rate[i]) if known else None
-        draw_bar(ax, float(compute), top, np.array(ci.at(i)), np.array(new.at(i)), color, label)
->>>>>>> w-results
     ax.plot([], [], "_", color=color, ms=8, label=f"{100 * forecast.confidence_level:g} % for a new run")
     if len(forecast.compute) > 4:
         ax.plot([], [], "s-", color=color, ms=5, label=f"forecast, {100 * forecast.confidence_level:g} %")

@@ -27,7 +27,6 @@ import scipy
 import rlscaling
 from rlscaling import SigmoidFit, fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
-from rlscaling.fitting.sigmoid_fit import model_of
 from rlscaling.fitting.verdict import SEED
 from rlscaling.solver.intervals import percentile_interval
 from rlscaling.solver.resampling import SCHEMES, replicates
@@ -50,7 +49,7 @@ NAMES = ("A", "B", "C_mid", "R(2x)", "R(4x)", "R(12x)", "R(100k)")
 
 def draw_replicates(fit: SigmoidFit, task: Task) -> np.ndarray:
     """Return replicates of a fit by the scheme of a task."""
-    model = model_of(fit)
+    model = fit.fitted_model()
     if task.around == "fit":
         model = replace(model, centre=model.params)
     return replicates(model, task.scheme, np.random.default_rng([SEED, task.k]), task.replicates)

@@ -29,7 +29,6 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from rlscaling import bootstrap, fit_sigmoid
-from rlscaling.fitting.sigmoid_fit import model_of
 from rlscaling.solver.fitted_model import N_STARTS
 from rlscaling.solver.paper_grid import GridSpec, fit_on_grid
 from rlscaling.solver.problem import Problem
@@ -49,7 +48,7 @@ class Run:
         self.fit = fit_sigmoid(self.C, self.y)
         assert self.fit.n_points == 68
         assert self.fit.R0_source == "anchored"
-        model = model_of(self.fit)
+        model = self.fit.fitted_model()
         self.model = model
         self.problem = model.problem
         Y = np.tile(model.bootstrap_curve, (n_lmfit, 1))

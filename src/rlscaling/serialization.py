@@ -8,11 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def finite(value: float) -> float | None:
-    """Return ``value``, or None (null in JSON) when it is not finite."""
-    return float(value) if math.isfinite(value) else None
-
-
 def json_line(row: Mapping[str, Any]) -> bytes:
     """Return ``row`` as one line of a JSON-lines file."""
     return json.dumps(plain(row), allow_nan=False).encode() + b"\n"

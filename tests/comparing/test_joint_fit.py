@@ -11,13 +11,12 @@ from rlscaling import compare, fit_sigmoid
 from rlscaling.comparing.joint_fit import JointData, common_ceiling, fit_group, refit_with_fixed
 from rlscaling.comparing.recipe_estimate import Scope
 from rlscaling.curves.sigmoid import sigmoid
-from rlscaling.fitting.sigmoid_fit import model_of
 from rlscaling.solver.intervals import half_width_68
 from rlscaling.solver.variable_projection import solve
 
 
 def test_series_with_held_R0_and_A_fit_as_the_plain_solver_does():
-    model = model_of(fitted(SCALERL, 5))
+    model = fitted(SCALERL, 5).fitted_model()
     Y = np.array([noisy(SCALERL, seed)[model.series.compute[0] <= C] for seed in range(4)])[:, -model.n :]
     for R0, A in ((0.34, None), (0.36, None), (0.35, 0.62), (0.35, 0.60)):
         problem = replace(model.problem, compute=model.series.compute, weights=model.series.weights, R0=R0, A=A)
@@ -28,7 +27,7 @@ def test_series_with_held_R0_and_A_fit_as_the_plain_solver_does():
 
 def test_A_stays_at_its_bound_when_R0_is_held():
     steep = fit_sigmoid(C, np.clip(0.3 + 0.04 * C / 1000, 0, 1)[: len(C)])
-    model = model_of(steep)
+    model = steep.fitted_model()
     held = refit_with_fixed(model, model.series.y[None, :], np.array([0.3]), None, point=True)
     assert held[0, 0] <= 1.0 + 1e-12
 
@@ -54,7 +53,7 @@ def test_common_ceiling_is_stationary_in_every_draw(three):
 
 def test_shared_R0_is_the_joint_least_squares_fit_to_first_order():
     fits = [fitted(SCALERL, 70 + k, R0="free") for k in range(4)]
-    group = JointData(tuple(model_of(fit) for fit in fits), tuple((k,) for k in range(4)), 400, 1)
+    group = JointData(tuple(fit.fitted_model() for fit in fits), tuple((k,) for k in range(4)), 400, 1)
     found = fit_group(group, shared_R0=True, has_curve=np.ones(4, dtype=bool))
     own = np.array([fit.R0 for fit in fits])
     assert own.min() < found.R0 < own.max()

@@ -82,7 +82,7 @@ def test_the_observation_of_R0_is_one_more_data_point(demo):
     assert result.userkws["compute"][0] == 0.0
     assert result.data[0] == demo["scalerl"].pass_rate[0]
     ratio = result.weights[0] / result.weights[1:]
-    np.testing.assert_allclose(ratio**2, fit.model.problem.weights[-1])
+    np.testing.assert_allclose(ratio**2, fit.fitted_model().problem.weights[-1])
     free = refit(fit, R0="free").to_lmfit()
     assert free.ndata == fit.n_points
     assert free.weights is None

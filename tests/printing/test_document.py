@@ -8,7 +8,7 @@ import json
 import pytest
 
 import rlscaling as rl
-from rlscaling.printing.document import Document, Table, html_table, text_table
+from rlscaling.printing.document import Document, Table, as_html, text_table
 
 DEMO = rl.datasets.load_demo()
 FIT = rl.fit_trace(DEMO["scalerl-8k"])
@@ -45,9 +45,19 @@ def test_every_result_prints_itself_the_same_way(name: str) -> None:
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+class Unsafe(Document):
+    headline = "t < u"
+
+    def tables(self) -> list[Table]:
+        return [Table.of(["x & y", "n"], [["<b>", "1"]])]
+
+    def footnotes(self) -> list[str]:
+        return ["note > here"]
+
+
 def test_tables():
     assert text_table([["a", "1"], ["long", "22"]], ["", "n"]) == "         n\n  a      1\n  long  22"
-    html = html_table([["<b>", "1"]], ["x & y", "n"], "t < u", ["note > here"])
+    html = as_html(Unsafe())
     assert "&lt;b&gt;" in html
     assert "x &amp; y" in html
     assert "t &lt; u" in html

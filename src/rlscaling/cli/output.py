@@ -14,7 +14,6 @@ from rlscaling.batch.analysis import SCHEMA_VERSION, Analysis, AnalysisOptions, 
 from rlscaling.fitting.sigmoid_fit import at_twice_text, not_identified, provenance
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.cutoffs import CutoffSensitivity
-from rlscaling.forecasting.results import reach_text
 from rlscaling.printing.document import Document, as_text, text_table
 from rlscaling.printing.numbers import interval, number, percent, unit_text
 from rlscaling.uncertainty.bootstrap import NEW_RUN
@@ -228,7 +227,7 @@ def _reach_lines(analysis: Analysis) -> list[str]:
     if analysis.bootstrap is None:
         at = [(pass_rate, float(analysis.fit.compute_to_reach(pass_rate))) for pass_rate in analysis.reach_targets]
         return [f"pass rate {pass_rate:g} at {number(compute)} {unit}, no interval" for pass_rate, compute in at]
-    return [reach_text(reach) for reach in analysis.reach]
+    return [reach.sentence for reach in analysis.reach]
 
 
 class Bar:

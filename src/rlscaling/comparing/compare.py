@@ -27,7 +27,7 @@ from rlscaling.comparing.tables import (
 from rlscaling.comparing.two_recipes import PairComparison
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
-from rlscaling.fitting.sigmoid_fit import SigmoidFit, model_of
+from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.printing.document import Document, Table
 from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, spread_of
 from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed
@@ -158,7 +158,7 @@ def compare_inputs(
     level = check_level(confidence_level)
     _check_numbers(margin, n_resamples)
     check_seed_sd(seed_sd)
-    models = tuple(model_of(fit) for recipe in runs.recipes.values() for fit in recipe)
+    models = tuple(fit.fitted_model() for recipe in runs.recipes.values() for fit in recipe)
     entropy = entropy_of(rng)
     group = JointData(models, _keys(runs), n_resamples, entropy)
     if shared_R0:

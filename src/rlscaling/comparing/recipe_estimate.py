@@ -77,9 +77,9 @@ class RecipeEstimate:
         share = 1.0 / k if scope is Scope.RECIPE else 1.0 + (1.0 / k if k > 1 else 0.0)
         draws = self.draws.copy()
         draws[:, :, 0] += self.spread * np.sqrt(share) * self.unit
-        A_max = self.fits[0].options.A_max
-        if np.isfinite(A_max):
-            draws[:, :, 0] = np.clip(draws[:, :, 0], draws[:, :, 3], A_max)
+        options = self.fits[0].options
+        if options.bounded:
+            draws[:, :, 0] = np.clip(draws[:, :, 0], draws[:, :, 3], options.A_max)
         return draws
 
     def ceilings(self, scope: Scope) -> Array:

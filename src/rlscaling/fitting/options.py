@@ -229,3 +229,19 @@ def _check_bounded(o: FitOptions) -> None:
         raise FitError(f"R0={R0:g} is outside [0, A_max={o.A_max:g}): {_fraction(R0)}")
     if o.A is not None and not R0 < o.A <= o.A_max:
         raise FitError(f"A={o.A:g} is outside (R0={R0:g}, A_max={o.A_max:g}]: {_fraction(o.A)}")
+
+
+def restored_options(saved: Mapping[str, Any]) -> FitOptions:
+    """Return the options that a saved fit holds."""
+    options = dict(saved)
+    options["A_max"], options["max_compute"] = infinite(options["A_max"]), infinite(options["max_compute"])
+    options["B_bounds"] = tuple(options["B_bounds"])
+    options["exclude"] = tuple((low, infinite(high)) for low, high in options["exclude"])
+    if options["grid"] is not None:
+        options["grid"] = tuple(tuple(axis) for axis in options["grid"])
+    return FitOptions(**options)
+
+
+def infinite(value: float | None) -> float:
+    """Return a number of a saved fit: None stands for infinity."""
+    return math.inf if value is None else value

@@ -14,7 +14,7 @@ from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import PARAMETER_NAMES, SigmoidParams
 from rlscaling.errors import FitError
 from rlscaling.fitting.data import FitData, build, restored_data
-from rlscaling.fitting.options import FitOptions
+from rlscaling.fitting.options import FitOptions, infinite, restored_options
 from rlscaling.fitting.verdict import ComputeNeeded, Verdict
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import error_decimals, interval, number, plus_minus, unit_text
@@ -52,12 +52,7 @@ def at_twice_text(fit: SigmoidFit) -> list[str]:
     return [f"R at {budget} (twice the data): {plus_minus(value, (high - low) / 4.0)}  {interval(low, high)}"]
 
 
-def twice_lines(fit: SigmoidFit) -> list[str]:
-    """Return the lines of `at_twice_text`, indented."""
-    return [f"  {text}" for text in at_twice_text(fit)]
-
-
-def parameter_rows(fit: SigmoidFit) -> list[list[str]]:
+def _parameter_rows(fit: SigmoidFit) -> list[list[str]]:
     """Return one row per parameter: name, value with its error, 95 % interval, remark."""
     rows = []
     ci, error = fit.confidence_interval or {}, fit.half_width_68 or {}
@@ -97,11 +92,6 @@ def provenance(fit: SigmoidFit) -> str:
     if left_out:
         parts.append(f"{left_out} left out (min_compute {number(fit.options.min_compute)})")
     return ", ".join(parts)
-
-
-def model_of(fit: SigmoidFit) -> FittedModel:
-    """Return ``fit.fitted_model()``."""
-    return fit.fitted_model()
 
 
 @dataclass(frozen=True)
@@ -276,7 +266,7 @@ class SigmoidFit(Document):
     def tables(self) -> Sequence[Table]:
         """Return the table of the parameters."""
         span = "95 % interval" if self.confidence_interval else ""
-        return [Table.of(("", "estimate", span, ""), parameter_rows(self))]
+        return [Table.of(("", "estimate", span, ""), _parameter_rows(self))]
 
     def footnotes(self) -> Sequence[str]:
         """Return the lines on the data, and the notes."""
@@ -361,16 +351,13 @@ class SigmoidFit(Document):
     def to_lmfit(self) -> ModelResult:
         """Return the fit as lmfit's result, for `fit_report`, `conf_interval`, `eval_uncertainty` and `plot`.
 
-        It is a `SigmoidModel` on the same evaluations with the same weights. The observation of R0, where there is
-        one, enters as one more data point, at its compute and with the weight that it has in this fit. Parameters
-        that were given, or that sit at a bound, are fixed (``vary=False``): lmfit has no standard error of anything
-        while a parameter sits at its bound.
+        It is a `SigmoidModel` on the same evaluations with the same weights; the observation of R0, where there is
+        one, is one more data point. Parameters that were given, or that sit at a bound, have ``vary=False``.
 
         Returns
         -------
         lmfit.model.ModelResult
-            With the parameters of this fit. Its standard errors and intervals take the evaluations for independent,
-            and are therefore narrower than ``confidence_interval``: see `SigmoidModel`.
+            Its errors and intervals assume independent evaluations, so they are narrower than ours (`SigmoidModel`).
 
         Raises
         ------
@@ -386,17 +373,11 @@ class SigmoidFit(Document):
         """
         from rlscaling.fitting.lmfit_model import model_result
 
-        return model_result(model_of(self), self.options.method)
+        return model_result(self.fitted_model(), self.options.method)
 
 
 def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `SigmoidFit` from a saved dictionary."""
-    options = dict(saved["options"])
-    options["A_max"], options["max_compute"] = _infinite(options["A_max"]), _infinite(options["max_compute"])
-    options["B_bounds"] = tuple(options["B_bounds"])
-    options["exclude"] = tuple((low, _infinite(high)) for low, high in options["exclude"])
-    if options["grid"] is not None:
-        options["grid"] = tuple(tuple(axis) for axis in options["grid"])
     needed = saved["compute_needed"]
     return {
         "params": SigmoidParams(*(float(saved[name]) for name in PARAMETER_NAMES)),
@@ -404,20 +385,15 @@ def _restored(saved: Mapping[str, Any]) -> dict[str, Any]:
         "residual": np.array(saved["residual"], dtype=float),
         "verdict": Verdict(saved["verdict"]),
         "data": restored_data(saved["data"], len(saved["residual"])),
-        "options": FitOptions(**options),
+        "options": restored_options(saved["options"]),
         "confidence_interval": None
         if saved["ci"] is None
         else {k: ConfidenceInterval(*v) for k, v in saved["ci"].items()},
         "half_width_68": saved["half_width_68"] if "half_width_68" in saved else saved["robust_error"],
-        "compute_needed": None if needed is None else ComputeNeeded(**{k: _infinite(v) for k, v in needed.items()}),
+        "compute_needed": None if needed is None else ComputeNeeded(**{k: infinite(v) for k, v in needed.items()}),
         "at_twice": None if saved.get("at_twice") is None else tuple(saved["at_twice"]),
         "at_bound": tuple(saved["at_bound"]),
         "notes": tuple(saved["notes"]),
         "metadata": dict(saved["metadata"]),
         **{k: saved[k] for k in ("ssr", "reason", "R0_source", "name")},
     }
-
-
-def _infinite(value: float | None) -> float:
-    """Return the number that was saved: None stands for infinity."""
-    return math.inf if value is None else value

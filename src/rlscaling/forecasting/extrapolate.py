@@ -71,7 +71,7 @@ def average_forecast(
     generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
     runs, evaluations = belief.draw(generator, N_DRAWS).runs(budgets, generator)
     new = runs + seed_sd * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
-    if np.isfinite(fit.options.A_max):
+    if fit.options.bounded:
         new = np.clip(new, 0.0, fit.options.A_max)
     slow = belief.shape_probability("slow")
     how = f"average over curves: {slow:.2f} on the slow shape; prior: {belief.prior.source}"
@@ -227,7 +227,7 @@ def compute_to_reach(
         target = np.nan
     if not np.isfinite(target):
         raise FitError(f"pass_rate={pass_rate!r} is not a finite number; give the pass rate to reach, e.g. 0.55")
-    if np.isfinite(fit.options.A_max) and not 0.0 <= target <= 1.0:
+    if fit.options.bounded and not 0.0 <= target <= 1.0:
         raise FitError(f"pass_rate={target:g} is outside [0, 1]: pass rates are fractions, e.g. 0.55 for 55 %")
     boot = _bootstrap(fit, bootstrap, rng)
     A, B, C_mid, R0 = boot.distribution.T

@@ -140,7 +140,7 @@ class Forecast(Document):
         """Return the table of the budgets."""
         level, unit = percent(self.confidence_level), unit_text(self.fit.compute_unit)
         header = (unit, "of data", "pass rate", f"{level} this run", f"{level} new run")
-        return [Table.of(header, forecast_rows(self))]
+        return [Table.of(header, _budget_rows(self))]
 
     def footnotes(self) -> Sequence[str]:
         """Return the notes."""
@@ -193,7 +193,22 @@ class Reach(Document):
     @property
     def headline(self) -> str:
         """The verdict of the fit, and the compute to reach the pass rate."""
-        return f"{self.verdict}: {reach_text(self)}"
+        return f"{self.verdict}: {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """The compute to reach the pass rate, without the verdict."""
+        low, high = self.confidence_interval
+        level, unit = percent(self.confidence_level), unit_text(self.fit.compute_unit)
+        if self.compute == float("inf"):
+            return (
+                f"pass rate {self.pass_rate:g} is never reached by the curve (by {100 * self.probability:.0f} % of the "
+                f"draws; {level}: from {number(low)} {unit})"
+            )
+        return (
+            f"pass rate {self.pass_rate:g} at {number(self.compute)} {unit} ({level}: {number(low)} to {number(high)}; "
+            f"reached at all with probability {self.probability:.2f})"
+        )
 
     def _record(self) -> dict[str, Any]:
         return {
@@ -208,7 +223,7 @@ class Reach(Document):
         return f"Reach({self.verdict}, {self.pass_rate:g} at {self.compute:.4g} [{low:.4g}, {high:.4g}])"
 
 
-def forecast_rows(forecast: Forecast) -> list[list[str]]:
+def _budget_rows(forecast: Forecast) -> list[list[str]]:
     """Return one row per budget: compute, times the data, pass rate, this-run and new-run interval."""
     rows = []
     for i, compute in enumerate(forecast.compute):
@@ -217,18 +232,3 @@ def forecast_rows(forecast: Forecast) -> list[list[str]]:
         this, new = forecast.confidence_interval.at(i), forecast.confidence_interval_new_run.at(i)
         rows.append([number(float(compute)), f"{forecast.beyond[i]:.3g}x", value, interval(*this), interval(*new)])
     return rows
-
-
-def reach_text(reach: Reach) -> str:
-    """Return one sentence on the compute to reach a pass rate."""
-    low, high = reach.confidence_interval
-    level, unit = percent(reach.confidence_level), unit_text(reach.fit.compute_unit)
-    if reach.compute == float("inf"):
-        return (
-            f"pass rate {reach.pass_rate:g} is never reached by the curve (by {100 * reach.probability:.0f} % of the "
-            f"draws; {level}: from {number(low)} {unit})"
-        )
-    return (
-        f"pass rate {reach.pass_rate:g} at {number(reach.compute)} {unit} ({level}: {number(low)} to {number(high)}; "
-        f"reached at all with probability {reach.probability:.2f})"
-    )

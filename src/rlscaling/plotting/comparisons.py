@@ -75,7 +75,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     ax.set_ylim(ends.min() - 0.06 * room, ends.max() + 0.06 * room)
     label_ends(ax, labels)
     axis.finish(ax, comparison.compute_unit)
-    ax.set_ylabel("held-out pass rate" if np.isfinite(order[0].fits[0].options.A_max) else "score")
+    ax.set_ylabel("held-out pass rate" if order[0].fits[0].options.bounded else "score")
     more = f" ({len(order) - IN_COLOUR} more in grey)" if len(order) > IN_COLOUR else ""
     best = probability(comparison.best[comparison.leader])
     unit = unit_text(comparison.compute_unit)

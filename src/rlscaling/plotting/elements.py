@@ -199,7 +199,7 @@ def y_limits(view: FitView) -> tuple[float, float]:
     """Return limits that include the data and, as long as it does not dwarf them, the interval of A."""
     y = view.fit.data.pass_rate
     low, high = float(y.min()), float(y.max())
-    room = max(high - low, 0.02 if np.isfinite(view.fit.options.A_max) else 1e-9)
+    room = max(high - low, 0.02 if view.fit.options.bounded else 1e-9)
     ends = [*(view.A_interval or ()), *([] if str(view.fit.verdict) in NO_BARE_CEILING else [view.fit.A])]
     if view.forecast is not None:
         ends += np.ravel(view.forecast.confidence_interval_new_run).tolist()
@@ -228,7 +228,7 @@ def literal(text: str) -> str:
 
 def y_label(view: FitView) -> str:
     """Return the label of the vertical axis."""
-    return "held-out pass rate" if np.isfinite(view.fit.options.A_max) else "score"
+    return "held-out pass rate" if view.fit.options.bounded else "score"
 
 
 def finish(ax: Axes, axis: ComputeAxis, view: FitView, legend: bool) -> None:

@@ -107,9 +107,3 @@ def text_table(rows: Sequence[Sequence[str]], header: Sequence[str] | None = Non
         cells = [line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)]
         out.append(indent + "  ".join(cells).rstrip())
     return "\n".join(out)
-
-
-def html_table(rows: Sequence[Sequence[str]], header: Sequence[str], title: str, notes: Sequence[str] = ()) -> str:
-    """Return a small self-contained HTML table with a title above and notes below."""
-    foot = "".join(f"<div><small>{html.escape(n)}</small></div>" for n in notes)
-    return f"<div><b>{html.escape(title)}</b>{_html_of(Table.of(header, rows))}{foot}</div>"

@@ -6,9 +6,8 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from rlscaling.comparing.tables import ceiling_line
-from rlscaling.fitting.sigmoid_fit import not_identified, parameter_rows, provenance, twice_lines
+from rlscaling.fitting.sigmoid_fit import at_twice_text, not_identified, provenance
 from rlscaling.fitting.verdict import THRESHOLDS
-from rlscaling.forecasting.results import forecast_rows
 from rlscaling.plotting.comparisons import plot_comparison
 from rlscaling.plotting.plans import plot_backtest
 from rlscaling.plotting.runs import plot_fit, plot_forecast
@@ -16,7 +15,6 @@ from rlscaling.printing.document import Table
 from rlscaling.printing.numbers import interval, number, plus_minus, unit_text
 from rlscaling.report.figures import SINGLE, WIDE, svg
 from rlscaling.solver.intervals import half_width_68
-from rlscaling.uncertainty.bootstrap import bootstrap_rows
 from rlscaling.version import __version__
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ def _overview(content: ReportContent) -> Table:
             row.append("not identified" if not_identified(fit, "A") else plus_minus(fit.A, error))
             row.append(interval(*boot.confidence_interval["A"]))
         if content.compute:
-            row += ["", ""] if run.forecast is None else forecast_rows(run.forecast)[0][2:4]
+            row += ["", ""] if run.forecast is None else run.forecast.tables()[0].rows[0][2:4]
         rows.append(row)
     return Table.of(header, rows)
 
@@ -119,18 +117,12 @@ def _run(run: RunReport, k: int) -> dict[str, Any]:
         else:
             plot_forecast(forecast, ax, bootstrap=boot)
 
-    level = f"{100 * (0.95 if boot is None else boot.confidence_level):g} %"
-    if boot is None:
-        parameters = Table.of(["", "estimate", "95 % interval", ""], parameter_rows(fit))
-    else:
-        parameters = Table.of(["", "estimate", f"{level} this run", f"{level} new run", ""], bootstrap_rows(boot))
-    budgets = ["compute", "of data", "pass rate", f"{level} this run", f"{level} new run"]
     return {
         "name": run.name, "kind": _kind(run), "verdict": f"{fit.verdict}: {fit.reason}",
         "figure": svg(draw, SINGLE, f"pass rate of {run.name} against compute, with the fit", f"run{k}"),
-        "parameters": parameters,
-        "forecast": None if forecast is None else Table.of(budgets, forecast_rows(forecast)),
-        "lines": [*(line.strip() for line in twice_lines(fit)), provenance(fit)],
+        "parameters": (fit if boot is None else boot).tables()[0],
+        "forecast": None if forecast is None else forecast.tables()[0],
+        "lines": [*at_twice_text(fit), provenance(fit)],
         "backtest": _backtest(run, k), "plan": _plan(run),
         "notes": fit.notes if forecast is None else forecast.notes,
     }  # fmt: skip

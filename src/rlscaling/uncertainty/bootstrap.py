@@ -141,7 +141,7 @@ def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Arra
     if fit.options.A is not None:  # nothing is claimed about a fixed A
         return draws[:, 0].copy()
     shifted = draws[:, 0] + seed_sd * rng.standard_normal(len(draws))
-    if np.isfinite(fit.options.A_max):
+    if fit.options.bounded:
         shifted = np.clip(shifted, draws[:, 3], fit.options.A_max)
     return np.asarray(shifted)
 
@@ -333,7 +333,7 @@ class Bootstrap(Document):
     def tables(self) -> Sequence[Table]:
         """Return the table of the parameters."""
         level = percent(self.confidence_level)
-        return [Table.of(("", "estimate", f"{level} this run", f"{level} new run", ""), bootstrap_rows(self))]
+        return [Table.of(("", "estimate", f"{level} this run", f"{level} new run", ""), _parameter_rows(self))]
 
     def footnotes(self) -> Sequence[str]:
         """Return the lines on replicates and data, what the intervals mean, and the notes."""
@@ -349,7 +349,7 @@ class Bootstrap(Document):
         return f"Bootstrap({self.verdict}, A in [{low:.4g}, {high:.4g}], n_resamples={self.n_resamples}, {self.scheme})"
 
 
-def bootstrap_rows(boot: Bootstrap) -> list[list[str]]:
+def _parameter_rows(boot: Bootstrap) -> list[list[str]]:
     """Return one row per parameter: name, value with its error, this-run interval, new-run interval, remark."""
     rows, fit, new = [], boot.fit, boot.confidence_interval_new_run
     for name, ends in boot.confidence_interval.items():

@@ -133,7 +133,7 @@ def learn_prior(fits: Iterable[SigmoidFit]) -> Prior:
     for fit in runs:
         if not isinstance(fit, SigmoidFit):
             raise FitError(f"learn_prior takes SigmoidFits, not {type(fit).__name__}; fit first")
-        if not math.isfinite(fit.options.A_max):
+        if not fit.options.bounded:
             raise FitError(f"{fit.name or 'a fit'} is of unbounded scores; a prior is learned from pass rates only")
     units = sorted({fit.compute_unit for fit in runs})
     if len(units) > 1:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from rlscaling.batch.analysis import AnalysisOptions
+from rlscaling.fitting.options import FitOptions
+from rlscaling.fitting.verdict import THRESHOLDS
+from rlscaling.readers.options import ReadOptions
+
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from option_tables import option_table  # noqa: E402 - it lies beside this file
 
 project = "rlscaling"
 author = "The rlscaling authors"
@@ -26,8 +35,17 @@ html_theme = "furo"
 html_title = f"rlscaling {version}"
 
 # Headings get anchors, so that `page.md#heading` links resolve; $..$ and amsmath blocks are formulas.
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "substitution"]
 myst_heading_anchors = 3
+
+# {{ identified }}, {{ approximate }} and {{ weak }} are the half-widths of these verdicts; the tables are those of the
+# command's options. Both come from the source, so that the pages cannot differ from it.
+myst_substitutions = {
+    **{str(verdict): f"{half_width:.2f}" for verdict, half_width in THRESHOLDS.items()},
+    "fit_options": option_table(FitOptions, first=("min_compute", "max_compute", "exclude")),
+    "read_options": option_table(ReadOptions),
+    "analysis_options": option_table(AnalysisOptions),
+}
 
 # Types stand in the numpydoc sections, in words; a second copy in the signature would only repeat them.
 autodoc_typehints = "none"

@@ -68,7 +68,7 @@ recipes["unstable"] = Trace(healthy.compute, healthy.pass_rate - collapse, name=
 # Every recipe has been trained for 8,000 GPU-hours. Which one will be best at 100,000?
 
 # %%
-early = compare({name: fit_trace(trace.up_to(8_000)) for name, trace in recipes.items()}, at=100_000, rng=0)
+early = compare({name: fit_trace(trace.up_to(8_000)) for name, trace in recipes.items()}, compute=100_000, rng=0)
 early
 
 # %% [markdown]
@@ -77,7 +77,7 @@ early
 # doubt about which recipe leads:
 
 # %%
-print(f"scalerl above batch-2048 at 8,000: {early.probability_better('scalerl', 'batch-2048', at=8_000):.2f}")
+print(f"scalerl above batch-2048 at 8,000: {early.probability_better('scalerl', 'batch-2048', compute=8_000):.2f}")
 print(f"scalerl above batch-2048 at 100,000: {early.probability_better('scalerl', 'batch-2048'):.2f}")
 plot_comparison(early)
 
@@ -88,7 +88,7 @@ plot_comparison(early)
 
 # %%
 fits = {name: fit_trace(trace) for name, trace in recipes.items() if name != "unstable"}
-late = compare(fits, at=100_000, rng=0)
+late = compare(fits, compute=100_000, rng=0)
 late
 
 # %%
@@ -161,12 +161,12 @@ selection
 # %%
 assert early.best["batch-2048"] < 0.95  # not decided at 8,000
 assert str(early.recipe("batch-2048").verdict) == "ceiling-not-identified"
-assert str(early.verdict("batch-2048", "scalerl")) == "undecided"
+assert str(early.pair_verdict("batch-2048", "scalerl")) == "undecided"
 assert str(early.recipe("unstable").verdict) == "falling"
-assert early.probability_better("scalerl", "batch-2048", at=8_000) > 0.99
+assert early.probability_better("scalerl", "batch-2048", compute=8_000) > 0.99
 assert late.leader == "batch-2048"
 assert late.best["batch-2048"] > 0.95
-assert str(late.verdict("batch-2048", "scalerl")) == "higher"
+assert str(late.pair_verdict("batch-2048", "scalerl")) == "higher"
 low, high = late.crossover("scalerl", "batch-2048").confidence_interval
 grid = np.geomspace(8_000, 100_000, 20_000)
 gap = truth["scalerl"].predict(grid) - truth["batch-2048"].predict(grid)

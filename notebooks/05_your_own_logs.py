@@ -127,7 +127,7 @@ print(f"{page.name}: {page.stat().st_size / 1e3:.0f} kB")
 # ```bash
 # rlscaling doctor runs/
 # rlscaling ingest runs/ -o runs.parquet
-# rlscaling fit runs.parquet --extrapolate 100000
+# rlscaling fit runs.parquet --compute 100000
 # rlscaling report runs.parquet -o report.html
 # ```
 

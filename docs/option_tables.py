@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Iterable
 
 from rlscaling.option_fields import info_of
 
 
 def option_table(options_class: type, *, first: Iterable[str] = ()) -> str:
-    """Return a Markdown table of an options class: each option with its meaning and default, those in ``first`` first."""
+    """Return a Markdown table: each option of a class with its meaning and default, those in ``first`` first."""
     names = [field.name for field in dataclasses.fields(options_class) if "option" in field.metadata]
     names = [*first, *(name for name in names if name not in first)]
     rows = [_row(options_class, name) for name in names]
@@ -29,7 +30,7 @@ def _row(options_class: type, name: str) -> tuple[str, str, str]:
     flags[-1] += f" {value}" if value else ""
     if info.argparse.get("nargs") == "+":
         flags[-1] += f" [{value} ...]"
-    meaning = info.help
+    meaning = re.sub(r"--[a-z-]+", r"`\g<0>`", info.help)
     if info.choices and not all(choice in info.help for choice in info.choices):
         meaning += f"; one of {', '.join(f'`{choice}`' for choice in info.choices)}"
     return ", ".join(f"`{_cell(flag)}`" for flag in flags), _cell(meaning), _cell(info.default_help or f"{default}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import importlib.util
 import json
 import re
 import shlex
@@ -11,6 +12,7 @@ import textwrap
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import jupytext
 import pytest
@@ -18,6 +20,9 @@ import pytest
 import rlscaling
 from helpers.command_line import run_command
 from helpers.project_files import PROJECT, run_python
+from rlscaling.batch.analysis import AnalysisOptions
+from rlscaling.fitting.options import FitOptions
+from rlscaling.readers.options import ReadOptions
 
 
 def readme_sections() -> dict[str, str]:
@@ -136,6 +141,56 @@ def test_every_public_name_exists_and_is_documented() -> None:
             continue
         assert value.__doc__, f"{name} has no docstring"
         assert name in documented, f"docs/api.md does not list {name}"
+
+
+def words_of_golden_json() -> set[str]:
+    """Keys, and words of the values, in everything that `--json` prints in the golden outputs."""
+    words: set[str] = set()
+
+    def add(value: Any) -> None:
+        if isinstance(value, dict):
+            words.update(value)
+            value = list(value.values())
+        if isinstance(value, list):
+            for item in value:
+                add(item)
+        elif isinstance(value, str):
+            words.update(re.findall(r"[\w-]+", value))
+
+    for path in sorted((PROJECT / "tests" / "project" / "golden").glob("cli-*.json")):
+        add(json.loads(path.read_text(encoding="utf-8"))["stdout"])
+    return words
+
+
+def test_json_keys_that_are_described_exist() -> None:
+    """Every word set as code in the section on JSON is printed by some command."""
+    page = (PROJECT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    section = page.split("\n## JSON\n")[1].split("\n## Exit codes\n")[0]
+    spans = [span for span in re.findall(r"`([^`]+)`", section) if not re.match(r"rlscaling|--|\.", span)]
+    described = {word for span in spans for word in re.findall(r"[A-Za-z][\w-]*", span)}
+    commands = {"compare", "extrapolate", "train", "recipes", "kernels"}
+    assert len(described) > 100
+    assert sorted(described - words_of_golden_json() - commands - {"null", "low", "high"}) == []
+
+
+def test_tables_of_options_are_those_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pages take them from `option_table`; the help of `fit` and `ingest` has the same flags and defaults."""
+    spec = importlib.util.spec_from_file_location("option_tables", PROJECT / "docs" / "option_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for options_class, command in ((FitOptions, "fit"), (AnalysisOptions, "fit"), (ReadOptions, "ingest")):
+        text = "".join(run_command(capsys, command, "--help")[1].split())  # lines break at hyphens too
+        rows = module.option_table(options_class).splitlines()[2:]
+        for row in rows:
+            flag, _, default = re.split(r" (?<!\\)\| ", row.strip("| "))
+            assert flag.split("`")[1].split()[0] in text, row
+            assert f"(default:{''.join(default.split())})" in text, row
+    page = (PROJECT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\{\{ (\w+) \}\}$", page, flags=re.MULTILINE) == [
+        "fit_options", "read_options", "analysis_options"
+    ]  # fmt: skip
 
 
 def toctree_pages() -> list[str]:

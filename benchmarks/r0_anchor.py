@@ -99,7 +99,7 @@ def real(folder: Path) -> None:
         if "train" in path.stem:
             continue
         trace = read_trace(path, scale="auto")
-        whole = fit_sigmoid(trace.compute, trace.pass_rate, min_compute=0, on_failure="return")
+        whole = fit_sigmoid(trace.compute, trace.pass_rate, min_compute=0, on_error="return")
         if whole and whole.n_points >= 20:
             r = whole.residual
             correlation.append(float(r[1:] @ r[:-1] / (r @ r)))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rlscaling.comparing.leave_one_out import LeaveOneOut as LeaveOneOut
     from rlscaling.comparing.leave_one_out import leave_one_out as leave_one_out
     from rlscaling.comparing.pairwise import PairVerdict as PairVerdict
+    from rlscaling.comparing.two_recipes import PairComparison as PairComparison
     from rlscaling.curves.sigmoid import SigmoidParams as SigmoidParams
     from rlscaling.datasets import simulate as simulate
     from rlscaling.errors import FitError as FitError
@@ -97,6 +98,7 @@ _PUBLIC = {
     "comparing.crossover": ("Crossover", "Multiplier"),
     "comparing.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "comparing.pairwise": ("PairVerdict",),
+    "comparing.two_recipes": ("PairComparison",),
     "curves.sigmoid": ("SigmoidParams",),
     "datasets": ("simulate",),
     "errors": ("FitError", "RLScalingError", "RLScalingWarning", "TraceError", "WorkersError"),

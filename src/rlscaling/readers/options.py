@@ -53,27 +53,32 @@ class ReadOptions:
         None, "column of the pass rate", metavar="NAME", default_help="found by its name"
     )
     scale: str = option(
-        "auto", "what the scores are; auto: fractions, or rewards where values say so", choices=("auto", *SCALES)
+        "auto", "scale of the scores; auto: fractions, or rewards where the values show it", choices=("auto", *SCALES)
     )
-    run: str | int | None = option(None, "the run to take from a file of several", metavar="NAME", default_help="all")
+    run: str | int | None = option(
+        None, "name of the run to read from a file of several", metavar="NAME", default_help="all"
+    )
     run_column: str | None = option(
-        None, "column that tells runs apart", metavar="NAME", default_help="found by its name"
+        None, "column that names the run of each row", metavar="NAME", default_help="found by its name"
     )
-    domain: str | None = option(None, "the domain to take from a file of several", metavar="NAME", default_help="all")
-    drop_missing: bool = option(False, "leave rows without compute or pass rate out", default_help="refuse them")
+    domain: str | None = option(
+        None, "name of the domain to read from a file of several", metavar="NAME", default_help="all"
+    )
+    drop_missing: bool = option(False, "leave out rows without compute or pass rate", default_help="they are an error")
     metric: str | None = option(
-        None, "metric of a log that is the pass rate", metavar="GLOB", default_help="the one plainly meant"
+        None, "name of the metric that is the pass rate in a log", metavar="GLOB", default_help="the only candidate"
     )
     compute_from: str | None = option(
-        None, "what the compute of a log is counted in", choices=COMPUTE_SOURCES, default_help="gpu-hours"
+        None, "what the compute of a log is measured in", choices=COMPUTE_SOURCES, default_help="gpu-hours"
     )
     n_gpus: float | None = option(
-        None, "GPUs of the run, generators and trainers together", metavar="N", parse=_positive,
-        default_help="from the log, where it tells",
+        None, "number of GPUs of the run, generators and trainers together", metavar="N", parse=_positive,
+        default_help="taken from the log if it can be",
     )  # fmt: skip
     eval_time: str = option("exclude", "whether evaluations count as compute", choices=("exclude", "include"))
     eval_before_update: bool | None = option(
-        None, "the evaluation in a row was made before its update", default_help="what the framework does",
+        None, "the evaluation logged in a row was made before the update of that row",
+        default_help="as the framework does it",
         argparse={"action": argparse.BooleanOptionalAction},
     )  # fmt: skip
     gap: float | None = option(
@@ -81,16 +86,16 @@ class ReadOptions:
         default_help="3600, or 5 times the usual time if that is longer",
     )  # fmt: skip
     resume: str = option(
-        "last", "which rows count where a resumed run did steps again; all: executed compute",
+        "last", "which rows count where a resumed run repeats steps; all: every executed step counts as compute",
         choices=("last", "first", "all"),
     )  # fmt: skip
-    stitch: bool = option(False, "the paths are pieces of one run", default_help="no")
+    stitch: bool = option(False, "the paths are parts of one run", default_help="no")
     missing_start: str = option(
         "refuse", "what to do with a log whose first steps are missing", choices=("refuse", "estimate")
     )
     device_factor: float | str | None = option(
-        None, "multiply hours, to tell them in another device's: a number, a ratio of peak rates such as A100:H100, or "
-        "of prices such as price:A100:H100", metavar="X|FROM:TO", default_help="1",
+        None, "convert hours to those of another device: a factor, a ratio of peak rates such as A100:H100, or of "
+        "prices such as price:A100:H100", metavar="X|FROM:TO", default_help="1",
     )  # fmt: skip
     compute_unit: str | None = option(
         None, "unit of the compute column of a table", metavar="U", choices=COMPUTE_UNITS, default_help="by its name"

@@ -36,7 +36,7 @@ def test_too_few_points_and_one_evaluation(three):
     short = fitted(SCALERL, 50, compute=C[:13])
     with pytest.raises(FitError, match="b: 6 fitted points are too few for an interval"):
         compare({"a": three["fast"], "b": short})
-    one = fit_sigmoid([2000.0], [0.4], on_failure="return")
+    one = fit_sigmoid([2000.0], [0.4], on_error="return")
     with pytest.raises(FitError, match="b has no fit: 1 evaluations are too few"):
         compare({"a": three["fast"], "b": one})
 

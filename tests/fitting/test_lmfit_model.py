@@ -412,3 +412,16 @@ def test_the_page_shows_what_its_code_prints(with_simulation):
         assert [pair for pair in pairs if not similar(*pair)] == []
         n_shown += bool(shown)
     assert n_shown >= 8
+
+
+def test_the_weight_of_an_omitted_evaluation_does_not_matter(demo):
+    """scipy 21772: what is omitted because its value is missing needs no weight either."""
+    run = demo["scalerl"]
+    rates, weights = run.pass_rate.copy(), np.ones(len(run))
+    rates[5] = weights[5] = np.nan
+    result = SigmoidModel(nan_policy="omit").fit(rates, compute=run.compute, weights=weights)
+    assert result.ndata == len(run) - 1
+    with pytest.raises(FitError, match="all 75 evaluations have a missing compute or pass_rate"):
+        SigmoidModel(nan_policy="omit").fit(np.full(75, np.nan), compute=run.compute[:75])
+    with pytest.raises(FitError, match="all weights are 0"):
+        SigmoidModel().guess(run.pass_rate, run.compute, weights=0.0 * run.pass_rate)

@@ -85,7 +85,7 @@ def options(draw):
         "exclude": st.sampled_from([(), [(0, 0)], [(10, 1e4)], [(5, math.inf)]]),
         "method": st.sampled_from(["varpro", "varpro", "paper-grid"]),
         "compute_unit": st.sampled_from(["gpu-hours", "tokens", "flops"]),
-        "on_failure": st.sampled_from(["raise", "return"]),
+        "on_error": st.sampled_from(["raise", "return"]),
     }
     names = draw(st.sets(st.sampled_from(sorted(choices)), max_size=4))
     return {"min_compute": 0} | {name: draw(choices[name]) for name in names}
@@ -93,7 +93,7 @@ def options(draw):
 
 def assert_sound(fit):
     """A finite result with a verdict that prints and saves."""
-    if not fit:  # on_failure="return"
+    if not fit:  # on_error="return"
         assert fit.error
         return
     assert isinstance(fit, SigmoidFit)
@@ -174,7 +174,7 @@ def test_garbage_options_get_an_error_of_ours(data):
     name = data.draw(
         st.sampled_from(
             ["R0", "R0_se", "A", "B", "A_max", "B_bounds", "min_compute", "max_compute", "exclude", "method", "weights",
-             "grid", "compute_unit", "on_failure"]
+             "grid", "compute_unit", "on_error"]
         )
     )  # fmt: skip
     value = data.draw(

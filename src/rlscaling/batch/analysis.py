@@ -270,7 +270,7 @@ def _some(work: Work[T], runs: Sequence[RunSource], options: AnalysisOptions) ->
 
 # --- as JSON ------------------------------------------------------------------------------------------------
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # of the JSON of the command: 2 since headline, rng_seed and half_width_68
 INTERVALS = ("ci", "ci_new_run", "standard_error", "half_width_68")
 
 

@@ -89,8 +89,11 @@ class CommandParser(Parser):
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the arguments of the command, which are added here."""
-        return Parser.parse_known_args(self.complete(), args, namespace)
+        """Parse the arguments of the command, which are added here; what it does not know is an error of its own."""
+        parsed, unknown = Parser.parse_known_args(self.complete(), args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -85,7 +85,7 @@ class FittedCurve(Protocol):
         """Return the fitted pass rate at ``compute``."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CurveFit(Document):
     """A fit of another functional form, for comparison with the sigmoid.
 
@@ -141,7 +141,7 @@ class CurveFit(Document):
         }  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PowerLawFit(CurveFit):
     """``R = A - D / C**B``, the pre-training form: the sigmoid's limit for ``C >> C_mid`` [ScaleRL, A.4]."""
 

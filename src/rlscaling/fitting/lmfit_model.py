@@ -260,13 +260,16 @@ def _evaluations(
     w = None if weights is None else as_floats(np.full(len(y), weights) if np.isscalar(weights) else weights, "weights")
     if w is not None and len(w) != len(y):
         raise FitError(f"weights has {len(w)} values for {len(y)} evaluations; give one per evaluation")
-    if w is not None and not np.all(np.isfinite(w)):
-        i = int(np.flatnonzero(~np.isfinite(w))[0])
-        raise FitError(f"weights[{i}] is {w[i]:g}: not a finite number; 0 leaves an evaluation out")
-    if nan_policy == "omit":
-        kept = np.isfinite(C) & np.isfinite(y)
-        C, y, w = C[kept], y[kept], None if w is None else w[kept]
-    return C, y, w
+    kept = np.isfinite(C) & np.isfinite(y) if nan_policy == "omit" else np.ones(len(y), dtype=bool)
+    if len(y) and not kept.any():
+        raise FitError(f"all {len(y)} evaluations have a missing compute or pass_rate; nothing is left to fit")
+    if w is not None:  # the weight of an evaluation that is left out does not matter
+        bad = np.flatnonzero(kept & ~np.isfinite(w))
+        if len(bad):
+            raise FitError(f"weights[{bad[0]}] is {w[bad[0]]:g}: not a finite number; 0 leaves an evaluation out")
+        if len(y) and not w[kept].any():
+            raise FitError("all weights are 0, which leaves every evaluation out; give positive weights")
+    return C[kept], y[kept], None if w is None else w[kept]
 
 
 def _merged(C: Array, y: Array, w: Array | None, bounded: bool) -> tuple[Array, Array, Array | None]:

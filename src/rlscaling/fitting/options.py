@@ -115,9 +115,7 @@ def resolve_options(given: Mapping[str, Any]) -> FitOptions:
     known = [field.name for field in dataclasses.fields(FitOptions)]
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise FitError(
-            f"unknown option {unknown[0]!r}; the options of a fit are {', '.join(known)}, weights, on_failure"
-        )
+        raise FitError(f"unknown option {unknown[0]!r}; the options of a fit are {', '.join(known)}")
     return FitOptions(**given)
 
 

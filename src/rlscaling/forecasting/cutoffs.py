@@ -27,7 +27,7 @@ CUTOFFS = (0.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0)
 CUTOFF_MOVE = 0.02  # of A: a larger move between cutoffs is worth a warning
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CutoffSensitivity(Document):
     """``A`` and its interval for several cutoffs.
 

@@ -65,10 +65,9 @@ class Clock:
 def trl(config: TrainConfig, start: Path, end: Path) -> dict[str, Any]:
     import random
 
+    import datasets
     import transformers
     from trl import GRPOConfig, GRPOTrainer
-
-    import datasets
 
     transformers.utils.logging.set_verbosity_error()
     task = make_task(config)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 import _gpu_speed as speed
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 # isort: split
 import exact

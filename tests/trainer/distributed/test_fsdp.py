@@ -10,7 +10,7 @@ import torch
 from helpers.torchrun import finish, torchrun
 from rlscaling.trainer.distributed.fsdp import BUCKET_BYTES, buckets
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[2] / "support"
 
 
 def test_two_trainers_have_the_gradients_of_one_process() -> None:

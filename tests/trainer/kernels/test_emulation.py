@@ -19,7 +19,7 @@ from rlscaling.trainer.errors import TrainError
 from rlscaling.trainer.kernels import backends, emulation, ops, sources
 from rlscaling.trainer.kernels.compiled import Compiled, Launch
 
-PLANTED = Path(__file__).parents[2] / "helpers" / "planted_kernels" / "planted.cu"
+PLANTED = Path(__file__).parents[2] / "support" / "helpers" / "planted_kernels" / "planted.cu"
 ORDERS = (0, 1, 2, 3, 4)
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 PACKAGE = PROJECT / "src" / "rlscaling"
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 SIZES: dict[str, Any] = {
     "vocab_size": 96,

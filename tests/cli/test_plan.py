@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
 from helpers.command_line import SCALERL_RUN
-from rlscaling import datasets, save_fit, write_trace
+from rlscaling import datasets, plan, save_fit, write_trace
 from rlscaling.cli import main
+from rlscaling.cli.plan import add_arguments
 from rlscaling.fitting.fit import fit_trace
 
 
@@ -38,3 +41,9 @@ def test_plan_splits_a_budget_over_the_runs(log: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.startswith("extend ")
     assert main(["plan", str(log), "--split", "10000"]) == 3
     assert "1 of 1 runs could be planned" in capsys.readouterr().err
+
+
+def test_the_target_is_that_of_the_library() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    assert parser.get_default("target") == inspect.signature(plan).parameters["target_half_width"].default

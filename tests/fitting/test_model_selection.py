@@ -77,7 +77,7 @@ def test_a_short_run_cannot_tell_and_says_so():
     assert "<table>" in found._repr_html_()
     saved = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert saved["decided"] is False
-    assert len(saved["forms"]) == 7
+    assert {entry["form"] for entry in saved["forms"]} == set(N_PARAMETERS)
     assert found.to_frame().loc["log-linear", "A"] != found.to_frame().loc["log-linear", "A"]
 
 

@@ -13,6 +13,7 @@ from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import PlanRequest, check_one_figure, find_runs, plan_request
 from rlscaling.errors import FitError
+from rlscaling.fitting.verdict import TARGET
 from rlscaling.forecasting.allocate import Allocation, allocate
 from rlscaling.forecasting.plan import Plan, plan
 from rlscaling.option_fields import positive
@@ -36,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         metavar="X",
         type=positive,
-        default=0.02,
-        help="half-width of the 95 %% interval to aim for (default: 0.02)",
+        default=TARGET,
+        help=f"half-width of the 95 %% interval to aim for (default: {TARGET:g})",
     )
     add_renamed(
         group, "--compute", ("--at",), dest="budget", metavar="C", type=positive,

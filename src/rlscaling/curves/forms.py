@@ -35,6 +35,8 @@ class Form:
         and the names of those at a bound. None: fitted by the solver (``sigmoid``), or only a part of the posterior.
     R0_can_be_fixed : bool
         Whether `fit` takes a fixed ``R0``.
+    at_zero : bool
+        Whether `function` has a value at compute 0; otherwise an evaluation there is left out.
     gain_share : callable or None
         The share of the gain at ``B log(C / C_mid)``, for a form that the averaged forecast may use.
     """
@@ -44,6 +46,7 @@ class Form:
     function: Callable[..., Array]
     fit: Callable[[Array, Array, float, float | None], Fitted] | None = None
     R0_can_be_fixed: bool = False
+    at_zero: bool = False
     gain_share: Callable[[Array], Array] | None = None
 
     @property
@@ -152,7 +155,7 @@ _ALL = (
     Form("sigmoid", PARAMETER_NAMES, sigmoid, R0_can_be_fixed=True, gain_share=logistic),
     Form("slow", PARAMETER_NAMES, slow, gain_share=arctan_share),
     Form("power-law", ("A", "B", "log_D"), power_law_of_log, _power_law),
-    Form("exponential", ("A", "tau", "R0"), exponential, _exponential),
+    Form("exponential", ("A", "tau", "R0"), exponential, _exponential, at_zero=True),
     Form("log-linear", ("intercept", "slope"), log_linear, _log_linear),
     Form("gompertz", _GROWTH_PARAMETERS, gompertz, partial(fit_growth, gompertz, 0), R0_can_be_fixed=True),
     Form("richards", ("A", "B", "C_0", "nu", "R0"), richards, partial(fit_growth, richards, 1), R0_can_be_fixed=True),

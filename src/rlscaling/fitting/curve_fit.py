@@ -260,7 +260,7 @@ def fit_curve(
         raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {choices}")
     options = resolve_options({**shared, "R0": "free" if R0 is None else R0})
     C, y = check_series(compute, pass_rate, bounded=options.bounded)
-    if form != "exponential":
+    if not FORMS[form].at_zero:
         C, y = C[C > 0], y[C > 0]
     data, _ = select(C, y, None, options, {})
     C, y = C[data.used], y[data.used]

@@ -122,14 +122,14 @@ def check_enough_points(
 
 
 def threshold_text(half_width: float) -> str:
-    """Return a threshold as it is written in a sentence.
+    """Return a threshold as it is written in a sentence, with two decimals or as many as it has.
 
     Examples
     --------
-    >>> threshold_text(THRESHOLDS[Verdict.WEAK])
-    '±0.10'
+    >>> threshold_text(THRESHOLDS[Verdict.WEAK]), threshold_text(0.025)
+    ('±0.10', '±0.025')
     """
-    return f"±{half_width:.2f}"
+    return "±" + max(f"{half_width:.2f}", f"{half_width:g}", key=len)
 
 
 def _grade_text(verdict: Verdict, *, bounded: bool) -> str:

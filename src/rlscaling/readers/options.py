@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from rlscaling.errors import TraceError
-from rlscaling.option_fields import check_options, option
+from rlscaling.option_fields import check_options, option, positive
 from rlscaling.readers.devices import device_factor
 from rlscaling.traces.schema import COMPUTE_UNITS, SCALES
 
@@ -22,20 +22,6 @@ FOR_LOGS = ("n_gpus", "device_factor", "eval_time", "eval_before_update", "gap",
 
 FOR_HOURS = ("n_gpus", "device_factor", "eval_time", "gap", "missing_start")
 """Those of them that only hours depend on."""
-
-
-def _positive(text: str) -> float:
-    """Return a positive, finite number written on the command line."""
-    try:
-        value = float(text)
-    except ValueError:
-        hint = "; files go before this option" if "." in text or "/" in text else ""
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number{hint}") from None
-    if math.isnan(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive, finite number")
-    return value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,7 +58,7 @@ class ReadOptions:
         None, "what the compute of a log is measured in", choices=COMPUTE_SOURCES, default_help="gpu-hours"
     )
     n_gpus: float | None = option(
-        None, "number of GPUs of the run, generators and trainers together", metavar="N", parse=_positive,
+        None, "number of GPUs of the run, generators and trainers together", metavar="N", parse=positive,
         default_help="taken from the log if it can be",
     )  # fmt: skip
     eval_time: str = option("exclude", "whether evaluations count as compute", choices=("exclude", "include"))
@@ -82,7 +68,7 @@ class ReadOptions:
         argparse={"action": argparse.BooleanOptionalAction},
     )  # fmt: skip
     gap: float | None = option(
-        None, "time without a row that counts as a pause", metavar="SECONDS", parse=_positive,
+        None, "time without a row that counts as a pause", metavar="SECONDS", parse=positive,
         default_help="3600, or 5 times the usual time if that is longer",
     )  # fmt: skip
     resume: str = option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlscaling.comparing.tables import ceiling_line
 from rlscaling.fitting.sigmoid_fit import at_twice_text, not_identified, provenance
-from rlscaling.fitting.verdict import THRESHOLDS
+from rlscaling.fitting.verdict import THRESHOLDS, threshold_text
 from rlscaling.plotting.comparisons import plot_comparison
 from rlscaling.plotting.plans import plot_backtest
 from rlscaling.plotting.runs import plot_fit, plot_forecast
@@ -32,7 +32,7 @@ def render(content: ReportContent) -> str:
     return str(
         _template().render(
             report=content, version=__version__, unit=unit_text(content.runs[0].fit.compute_unit),
-            thresholds={str(verdict): f"{width:.2f}" for verdict, width in THRESHOLDS.items()},
+            thresholds={str(verdict): threshold_text(width).lstrip("±") for verdict, width in THRESHOLDS.items()},
             budgets=", ".join(number(budget) for budget in content.compute), lead=_lead(content),
             overview=_overview(content),
             comparison=None if content.comparison is None else _comparison(content.comparison),

@@ -21,7 +21,7 @@ def test_backtest_prints_draws_and_writes_json(log: Path, capsys: pytest.Capture
     assert picture.stat().st_size > 10_000
     assert main(["backtest", str(log), "--cutoffs", "8000", "--methods", "sigmoid", "last-value", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["schema_version"] == 1
+    assert found["schema_version"] == 2
     assert {score["method"] for score in found["scores"]} == {"sigmoid", "last-value"}
 
 

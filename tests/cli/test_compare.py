@@ -57,7 +57,7 @@ def test_compare_json_is_one_object_and_repeats(demo, capsys):
     assert main(command) == 0
     assert capsys.readouterr().out == first.out
     found = json.loads(first.out)
-    assert found["schema_version"] == 1
+    assert found["schema_version"] == 2
     assert found["seed"] == 3
     assert found["at"] == [50_000, 100_000]
     assert found["refused"] == []

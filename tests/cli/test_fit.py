@@ -285,7 +285,7 @@ def test_the_command_writes_the_table_of_fit_many(runs_here: Path, capsys: pytes
     assert main([*argv, "--json"]) == 3  # one run is too short
     said = capsys.readouterr()
     assert json.loads(said.out) == {
-        "schema_version": 1, "version": rlscaling.__version__, "seed": 3, "out": "fits.parquet", "n_runs": 4,
+        "schema_version": 2, "version": rlscaling.__version__, "seed": 3, "out": "fits.parquet", "n_runs": 4,
         "verdicts": {"identified": 3, "refused": 1},
         "refused": [{"run": "run01", "error": fit_many(FEW, **SMALL).refused["run01"]}],
     }  # fmt: skip

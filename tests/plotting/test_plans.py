@@ -9,7 +9,7 @@ from rlscaling import backtest, fit_trace, plan, plot_backtest, plot_plan
 
 
 def test_plot_backtest_draws_every_cutoff() -> None:
-    ax = plot_backtest(backtest(RUN, cutoffs=[5000, 8000], rng=0), model="sigmoid")
+    ax = plot_backtest(backtest(RUN, cutoffs=[5000, 8000], rng=0), method="sigmoid")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["evaluations", "from 5,000", "from 8,000"]
 
 

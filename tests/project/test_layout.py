@@ -131,7 +131,7 @@ BUILT = {"__pycache__", "_build", "generated", ".ipynb_checkpoints"}
 
 def our_files() -> list[Path]:
     inside = [path for folder in OUR_FOLDERS for path in (PROJECT / folder).rglob("*")]
-    files = [path for path in [*PROJECT.iterdir(), *inside] if path.is_file()]
+    files = [path for path in [*PROJECT.iterdir(), *inside] if path.is_file() and path.name != ".git"]
     return [path for path in files if not BUILT & set(path.parts)]
 
 

@@ -15,7 +15,7 @@ from rlscaling.batch.analysis import SCHEMA_VERSION
 from rlscaling.cli import options, output
 from rlscaling.cli.arguments import UsageError
 from rlscaling.cli.figures import write_figure
-from rlscaling.comparing.compare import compare
+from rlscaling.comparing.compare import Comparison, compare
 from rlscaling.fitting.fit import fit_trace
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.forecasting.extrapolate import extrapolate
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         printer.line(check["sentence"])
         printer.line()
         printer.heading("2. Two recipes: which one for 100,000 GPU-hours?")
-        printer.document(comparison)
+        _print_comparison(printer, comparison)
     out.mkdir(parents=True, exist_ok=True)
     (out / "demo.json").write_text(json.dumps(result, allow_nan=False, indent=2) + "\n", encoding="utf-8")
     write_trace(traces[WHOLE], out / "scalerl.jsonl", overwrite=True)
@@ -93,6 +93,15 @@ def run(args: argparse.Namespace) -> int:
     report.write(out / "report.html", overwrite=True)
     _print_next_steps(out, sys.stderr if args.json else sys.stdout)
     return 0
+
+
+def _print_comparison(printer: output.Printer, comparison: Comparison) -> None:
+    """Print which recipe leads at the budget and where the curves cross; the report has the other tables."""
+    printer.heading(comparison.headline)
+    at_the_budget = comparison.tables()[0]
+    printer.table(at_the_budget.header, at_the_budget.rows)
+    printer.line(f"  {comparison.crossover(OTHER, WHOLE)}")
+    printer.line("  'new runs': with the spread between training runs; ceilings and exponents are in the report")
 
 
 def _early_check(forecast: Forecast, whole: SigmoidFit, trace: Trace) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def _run_table(request: FitRequest, out: Path) -> int:
     else:
         printer = output.Printer(sys.stdout)
         printer.table(["verdict", "runs"], [[name, f"{n:,}"] for name, n in table.verdicts.items()])
-        printer.line(f"wrote {out}: {len(table):,} runs")
+        printer.line(f"wrote {out}: {len(table):,} run{'s' * (len(table) != 1)}")
     verdicts = [Verdict(name) for name in table.verdicts if name != "refused"]
     return _exit_code(bool(table.refused), verdicts, request.output)
 

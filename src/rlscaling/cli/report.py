@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if request.output.json:
         output.print_json(_record(report, request.out))
     else:
-        print(f"wrote {request.out}: {len(report.runs)} runs, {request.out.stat().st_size / 1e3:,.0f} kB")
+        n, kilobytes = len(report.runs), request.out.stat().st_size / 1e3
+        print(f"wrote {request.out}: {n} run{'s' * (n != 1)}, {kilobytes:,.0f} kB")
     return REFUSED if report.refused else 0
 
 

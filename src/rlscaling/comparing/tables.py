@@ -145,7 +145,7 @@ def pair_tables(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[Tab
         times, C90 = pair.multiplier, pair.share_ratio[0.9]
         cross = number(pair.crossover.compute) if np.isfinite(pair.crossover.compute) else "none"
         compute_rows.append(
-            [f"{pair.x}, {pair.y}", f"{number(times.value, 2)} {interval(*times.confidence_interval)}",
+            [f"{pair.y} / {pair.x}", f"{number(times.value, 2)} {interval(*times.confidence_interval)}",
              f"{number(C90[0], 2)} {interval(C90[1], C90[2])}", cross]
         )  # fmt: skip
         identified = c.recipe(pair.x).identified and c.recipe(pair.y).identified
@@ -157,7 +157,7 @@ def pair_tables(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[Tab
     within = f"P(within {number(c.margin)})"
     return [
         Table.of([f"R at {number(c.compute[0])}", "difference", _level(c), "P(higher)", "new runs", "verdict"], R_rows),
-        Table.of(["compute", "times less", "to 90 % of the gain", "cross at"], compute_rows),
+        Table.of(["compute needed", "for equal pass rate", "for 90 % of the gain", "curves cross at"], compute_rows),
         Table.of(["A", "difference", _level(c), within, "P(higher)", "new runs", "verdict"], A_rows),
     ]
 

@@ -87,8 +87,8 @@ class HorizonScore:
         Cutoffs from which the run reaches it.
     median_error, mean_error : float
         Of the absolute errors over the cutoffs.
-    n_better : int
-        Cutoffs from which it was more accurate than the last value.
+    n_better : int or None
+        Cutoffs from which it was more accurate than the last value; None where that was not among the methods.
     n_covered, n_intervals : int
         Evaluations inside their 95 % interval, and evaluations with one.
     """
@@ -98,7 +98,7 @@ class HorizonScore:
     n: int
     median_error: float
     mean_error: float
-    n_better: int
+    n_better: int | None
     n_covered: int
     n_intervals: int
 
@@ -136,14 +136,14 @@ class Backtest(Document):
         forecasts = self.forecasts_of(method)
         errors = np.abs([origin.error(horizon) for origin in forecasts])
         base = np.abs([origin.error(horizon) for origin in self.forecasts_of(BASELINE)])
-        base = base if BASELINE in self.methods else errors
         reached = np.isfinite(errors)
+        n_better = int(np.sum(errors[reached] < base[reached])) if BASELINE in self.methods else None
         coverage = [origin.coverage(horizon) for origin, use in zip(forecasts, reached, strict=True) if use]
         return HorizonScore(
             method, horizon, int(reached.sum()),
             float(np.median(errors[reached])) if reached.any() else math.nan,
             float(np.mean(errors[reached])) if reached.any() else math.nan,
-            int(np.sum(errors[reached] < base[reached])), sum(n for n, _ in coverage), sum(n for _, n in coverage),
+            n_better, sum(n for n, _ in coverage), sum(n for _, n in coverage),
         )  # fmt: skip
 
     @property
@@ -213,7 +213,7 @@ class Backtest(Document):
         return [
             [
                 _name(s.method), f"{s.horizon:g}x", str(s.n), f"{s.median_error:.4f}", f"{s.mean_error:.4f}",
-                "" if s.method == BASELINE else f"{s.n_better} of {s.n}",
+                "" if s.method == BASELINE or s.n_better is None else f"{s.n_better} of {s.n}",
                 f"{s.n_covered} of {s.n_intervals}" if s.n_intervals else "",
             ]
             for s in self.scores

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rlscaling.errors import FitError
+from rlscaling.forecasting.extrapolate import method_of
 from rlscaling.plotting.compute_axis import INK, ComputeAxis, marker_size
 from rlscaling.plotting.elements import GREY, RUN_STYLES, literal, new_axes
-from rlscaling.printing.numbers import rough, unit_text
+from rlscaling.printing.numbers import number, rough, unit_text
+from rlscaling.validation import renamed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 MOST_POINTS = 300  # of a forecast
 
 
-def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, model: str | None = None) -> Axes:
-    """Draw the forecasts of one model from every cutoff, and the evaluations that were observed.
+@renamed(model="method")
+def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, method: str | None = None) -> Axes:
+    """Draw the forecasts of one method from every cutoff, and the evaluations that were observed.
 
     Each forecast starts at its cutoff, a dotted line in its colour; the band is the 95 % interval of an evaluation.
 
@@ -34,7 +37,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, model: str | No
         From `backtest`.
     ax : matplotlib Axes, optional
         Where to draw. None makes a figure, available as ``ax.figure``.
-    model : str, optional
+    method : str, optional
         Which of the methods. Default: ``averaged``, else ``sigmoid``, else the first.
 
     Returns
@@ -48,9 +51,9 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, model: str | No
     >>> len(ax.get_legend().get_texts())
     3
     """
-    model = model or backtest.main_method
-    if model not in backtest.methods:
-        raise FitError(f"model={model!r} was not backtested; choose from {', '.join(backtest.methods)}")
+    method = backtest.main_method if method is None else method_of(method)
+    if method not in backtest.methods:
+        raise FitError(f"method={method!r} was not backtested; choose from {', '.join(backtest.methods)}")
     ax = ax if ax is not None else new_axes()
     trace = backtest.trace
     axis = ComputeAxis(trace.compute, float(trace.compute[-1]))
@@ -58,19 +61,19 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, model: str | No
         axis.place(trace.compute), trace.pass_rate, "o", color=GREY, mew=0, alpha=0.8, ms=marker_size(len(trace)),
         label="evaluations",
     )  # fmt: skip
-    for i, origin in enumerate(backtest.forecasts_of(model)):
+    for i, origin in enumerate(backtest.forecasts_of(method)):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]
         some = np.unique(np.linspace(0, len(origin.compute) - 1, MOST_POINTS).astype(int))  # enough for a smooth curve
         x, y, low, high = (np.array(v)[some] for v in (origin.compute, origin.forecast, origin.low, origin.high))
         if np.isfinite(low).any():
             ax.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
-        ax.plot(x, y, color=color, lw=1.8, label=f"from {origin.cutoff:,.4g}")
+        ax.plot(x, y, color=color, lw=1.8, label=f"from {number(origin.cutoff)}")
         ax.plot(x[-1:], y[-1:], marker, color=color, ms=6)
         ax.axvline(origin.cutoff, color=color, lw=0.9, ls=":")
     axis.finish(ax, trace.compute_unit)
     ax.set_ylabel("score" if trace.scale == "reward" else "held-out pass rate")
     ax.set_title(literal("\n".join(textwrap.wrap(backtest.headline, 85))), loc="left", fontsize=10)
-    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {model.replace('-', ' ')}"))
+    ax.legend(loc="upper left", fontsize=8, title=literal(f"{trace.name}: {method.replace('-', ' ')}"))
     return ax
 
 

@@ -1,4 +1,4 @@
-"""Tables of the command's options, made from the classes that define them; `conf.py` puts them on the pages."""
+"""Tables of the command's options; `python docs/option_tables.py` writes them into `command-line.md` anew."""
 
 from __future__ import annotations
 
@@ -6,8 +6,34 @@ import argparse
 import dataclasses
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
+from rlscaling.batch.analysis import AnalysisOptions
+from rlscaling.fitting.options import FitOptions
 from rlscaling.option_fields import info_of
+from rlscaling.readers.options import ReadOptions
+
+PAGE = Path(__file__).resolve().parent / "command-line.md"
+TABLE = re.compile(r"^(<!-- (\w+) options: [^\n]* -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
+
+
+def tables() -> dict[str, str]:
+    """Return the tables by the name in their marker."""
+    return {
+        "fit": option_table(FitOptions, first=("min_compute", "max_compute", "exclude")),
+        "read": option_table(ReadOptions),
+        "analysis": option_table(AnalysisOptions),
+    }
+
+
+def with_tables(text: str) -> str:
+    """Return the text of the page with the tables as the source defines them now."""
+    new = tables()
+    if [match[2] for match in TABLE.finditer(text)] != list(new):
+        raise ValueError(
+            f"the page needs one marker '<!-- NAME options: ... -->' each for {', '.join(new)}, in this order"
+        )
+    return TABLE.sub(lambda match: f"{match[1]}\n{new[match[2]]}\n\n", text)
 
 
 def option_table(options_class: type, *, first: Iterable[str] = ()) -> str:
@@ -39,3 +65,7 @@ def _row(options_class: type, name: str) -> tuple[str, str, str]:
 def _cell(text: str) -> str:
     """Return text as it stands in a cell, where a bar would begin the next one."""
     return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import importlib.util
 import json
@@ -19,10 +18,8 @@ import pytest
 
 import rlscaling
 from helpers.command_line import run_command
-from helpers.project_files import PROJECT, run_python
-from rlscaling.batch.analysis import AnalysisOptions
-from rlscaling.fitting.options import FitOptions
-from rlscaling.readers.options import ReadOptions
+from helpers.project_files import PROJECT, relative, run_python
+from rlscaling.fitting.verdict import THRESHOLDS
 
 
 def readme_sections() -> dict[str, str]:
@@ -62,52 +59,94 @@ def demo_folder(tmp_path, monkeypatch):
     rlscaling.write_trace(rlscaling.datasets.load_demo()["scalerl"], tmp_path / "rlscaling-demo" / "scalerl.jsonl")
 
 
-@pytest.mark.usefixtures("demo_folder")
-def test_readme_shows_what_the_commands_print(capsys):
-    shown = [block for block in blocks((PROJECT / "README.md").read_text(encoding="utf-8"), "text") if "$" in block]
-    assert len(shown) == 2
-    for block in shown:
-        call, printed = block.split("\n", maxsplit=1)
-        command, _, head = call.removeprefix("$ rlscaling ").partition(" | head -")
-        code, out, err = run_command(capsys, *shlex.split(command))
-        assert (code, err) == (0, "")
-        assert printed == "".join(out.splitlines(keepends=True)[: int(head) if head else None])
-
-
-def guide_examples(page: str) -> list[str]:
-    text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    text = re.sub(r"^ +(?=```)", "", text, flags=re.MULTILINE)  # those in lists too
-    return [*map(textwrap.dedent, blocks(text, "python")), *blocks(text, r"\{code-cell\}")]
-
-
-GUIDES = [
-    "batch",
-    "comparing",
-    "concepts",
-    "faq",
-    "forecasting",
-    "gallery",
-    "quickstart",
-    "readers",
-    "trainer/real-models",
+PAGES = ["README.md", *(path.relative_to(PROJECT).as_posix() for path in sorted((PROJECT / "docs").glob("*.md")))]
+SHOWN = [
+    pytest.param(block, id=page)
+    for page in PAGES
+    for block in blocks((PROJECT / page).read_text(encoding="utf-8"), "text")
+    if block.startswith("$ ")
 ]
 
 
+def test_the_readme_shows_two_commands_with_their_output() -> None:
+    assert [shown.id for shown in SHOWN].count("README.md") == 2
+
+
+@pytest.mark.usefixtures("demo_folder")
+@pytest.mark.parametrize("block", SHOWN)
+def test_a_page_shows_what_the_command_prints(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call, printed = block.split("\n", maxsplit=1)
+    command, _, head = call.removeprefix("$ rlscaling ").partition(" | head -")
+    code, out, err = run_command(capsys, *shlex.split(command))
+    assert (code, err) == (0, "")
+    assert printed == "".join(out.splitlines(keepends=True)[: int(head) if head else None])
+
+
+GUIDES = ["batch", "comparing", "concepts", "faq", "forecasting", "quickstart", "readers", "trainer/real-models"]
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+END = "-- end of a block --\n"
+
+
+def guide_examples(page: str) -> list[tuple[str, str]]:
+    """The Python blocks of a page, each with the output that is shown right below it."""
+    text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    text = re.sub(r"^ +(?=```)", "", text, flags=re.MULTILINE)  # those in lists too
+    return [(textwrap.dedent(code), shown) for code, shown in EXAMPLE.findall(text)]
+
+
 @pytest.mark.parametrize("page", GUIDES)
-def test_python_examples_of_a_guide_run(page: str, tmp_path: Path) -> None:
+def test_python_examples_of_a_guide_run_and_print_what_it_shows(page: str, tmp_path: Path) -> None:
+    """A page may show only the beginning of an output."""
     examples = guide_examples(page)
     assert examples
-    run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *examples]), tmp_path)
+    codes = [f"{code}\nprint({END!r}, end='')" for code, _ in examples]
+    printed = run_python("\n".join(["import matplotlib", "matplotlib.use('Agg')", *codes]), tmp_path).split(END)[:-1]
+    for (_, shown), out in zip(examples, printed, strict=True):
+        assert out[: len(shown)] == shown
 
 
-def test_the_gallery_shows_every_figure() -> None:
-    gallery = "\n".join(guide_examples("gallery"))
-    called = {
-        node.func.id
-        for node in ast.walk(ast.parse(gallery))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    assert {name for name in rlscaling.__all__ if name.startswith("plot_")} <= called
+def script_beside_the_pages(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, PROJECT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_gallery_shows_every_figure(tmp_path: Path) -> None:
+    """Its code draws each figure, and the image below the code is in the repository and small."""
+    examples = guide_examples("gallery")
+    written = script_beside_the_pages("gallery_figures").draw_figures(folder=tmp_path)
+    plots = [re.findall(r"^plot_\w+(?=\()", code, flags=re.MULTILINE) for code, _ in examples]
+    assert [len(names) for names in plots] == [0, *[1] * len(written)], "each block but the first draws one figure"
+    assert {name for (name,) in plots[1:]} == {name for name in rlscaling.__all__ if name.startswith("plot_")}
+    images = [PROJECT / "docs" / path.relative_to(tmp_path) for path in written]
+    missing = [relative(path) for path in images if not path.is_file()]
+    assert not missing, "run `python docs/gallery_figures.py`"
+    assert sorted(images) == sorted((PROJECT / "docs" / "images" / "gallery").iterdir())
+    assert max(path.stat().st_size for path in (*images, *written)) < 60_000
+
+
+VERDICT = "|".join(THRESHOLDS)
+WIDTH = re.compile(rf"±(0\.\d+)|(0\.\d+) for `(?:{VERDICT})`")
+LIMITS = {verdict: f"{half_width:.2f}" for verdict, half_width in THRESHOLDS.items()}
+
+
+def test_thresholds_on_the_pages_are_those_of_the_source() -> None:
+    """Half-widths on a line that names verdicts, in their order; and wherever a ceiling is `known to` one."""
+    n_compared = 0
+    for page in PAGES:
+        for line in (PROJECT / page).read_text(encoding="utf-8").splitlines():
+            verdicts = re.findall(f"`({VERDICT})`", line)
+            widths = [before or after for before, after in WIDTH.findall(line)]
+            if verdicts and widths:
+                assert widths == [LIMITS[verdict] for verdict in verdicts], f"{page}: {line}"
+                n_compared += len(widths)
+            assert set(re.findall(r"known to (?:within )?±(0\.\d+)", line)) <= set(LIMITS.values()), f"{page}: {line}"
+            for wider in re.findall(r"wider than ±(0\.\d+)", line):
+                assert wider == LIMITS["weak"], f"{page}: {line}"
+    assert n_compared >= 13
 
 
 def test_every_package_stands_in_the_architecture() -> None:
@@ -173,24 +212,19 @@ def test_json_keys_that_are_described_exist() -> None:
     assert sorted(described - words_of_golden_json() - commands - {"null", "low", "high"}) == []
 
 
-def test_tables_of_options_are_those_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """The pages take them from `option_table`; the help of `fit` and `ingest` has the same flags and defaults."""
-    spec = importlib.util.spec_from_file_location("option_tables", PROJECT / "docs" / "option_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for options_class, command in ((FitOptions, "fit"), (AnalysisOptions, "fit"), (ReadOptions, "ingest")):
-        text = "".join(run_command(capsys, command, "--help")[1].split())  # lines break at hyphens too
-        rows = module.option_table(options_class).splitlines()[2:]
-        for row in rows:
-            flag, _, default = re.split(r" (?<!\\)\| ", row.strip("| "))
-            assert flag.split("`")[1].split()[0] in text, row
-            assert f"(default:{''.join(default.split())})" in text, row
+def test_tables_of_options_are_up_to_date() -> None:
     page = (PROJECT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\{\{ (\w+) \}\}$", page, flags=re.MULTILINE) == [
-        "fit_options", "read_options", "analysis_options"
-    ]  # fmt: skip
+    assert script_beside_the_pages("option_tables").with_tables(page) == page, "run `python docs/option_tables.py`"
+
+
+@pytest.mark.parametrize(("table", "command"), [("fit", "fit"), ("analysis", "fit"), ("read", "ingest")])
+def test_tables_of_options_are_those_of_the_help(table: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of `fit` and `ingest` has the same flags and defaults."""
+    text = "".join(run_command(capsys, command, "--help")[1].split())  # lines break at hyphens too
+    for row in script_beside_the_pages("option_tables").tables()[table].splitlines()[2:]:
+        flag, _, default = re.split(r" (?<!\\)\| ", row.strip("| "))
+        assert flag.split("`")[1].split()[0] in text, row
+        assert f"(default:{''.join(default.split())})" in text, row
 
 
 def toctree_pages() -> list[str]:

@@ -80,7 +80,7 @@ def check_not_there(path: Path, overwrite: bool, *, option: str = "", error: typ
     error
         The type of the error.
     """
-    if path.exists() and not overwrite:
+    if os.path.lexists(path) and not overwrite:
         named, remedy = (f"{option} {path}", "add --overwrite") if option else (path, "overwrite=True (--overwrite)")
         raise error(f"{named} exists and is not written over; choose another name, or {remedy}")
 
@@ -130,6 +130,7 @@ def replace_file(path: Path, data: bytes, *, error: type[Exception] = TraceError
     ``error``
         When the file cannot be written; what was there before is unchanged.
     """
+    path = Path(os.path.realpath(path))  # a link keeps pointing where it points
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

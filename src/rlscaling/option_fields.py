@@ -82,7 +82,11 @@ def check_options(options: Any, error: type[Exception]) -> None:
             raise error(f"{field.name}={value!r} is unknown; choose one of {', '.join(info.choices)}")
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             continue
-        if wrong := _outside(float(value), info):
+        try:
+            number = float(value)
+        except OverflowError:
+            raise error(f"{field.name} is too large for a number; give a finite value") from None
+        if wrong := _outside(number, info):
             raise error(f"{field.name}={value!r} must be {wrong}; the default is {field.default}")
 
 

@@ -15,8 +15,10 @@ def json_line(row: Mapping[str, Any]) -> bytes:
 
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON-ready values: arrays become lists, enums their text, non-finite numbers None."""
-    if value is None or isinstance(value, str | bool):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return str(value)  # of an enum its text
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

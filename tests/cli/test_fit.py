@@ -98,7 +98,7 @@ def test_json_of_one_run(run: Any) -> None:
     assert (said.code, said.err) == (0, "")
     assert set(record) == KEYS | HEAD
     assert next(iter(record)) == "verdict"
-    assert (record["schema_version"], record["version"], record["seed"]) == (1, rlscaling.__version__, 7)
+    assert (record["schema_version"], record["version"], record["seed"]) == (2, rlscaling.__version__, 7)
     fit = fit_trace(read_trace("scalerl.jsonl"))
     boot = bootstrap(fit, rng=7)
     assert {name: record[name] for name in ("A", "B", "C_mid", "R0")} == vars(fit.params)

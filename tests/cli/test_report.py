@@ -52,4 +52,4 @@ def test_the_command_writes_a_page_with_receipts(tmp_path: Path, capsys: pytest.
     assert main(["report", str(log), "-o", str(tmp_path / "x.pdf")]) == 2
     fit = save_fit(fit_trace(DEMO["scalerl"]), tmp_path / "fit.json")
     assert main(["report", str(fit), "-o", str(out), "--overwrite", "--resamples", "100"]) == 0
-    assert capsys.readouterr().out.startswith(f"wrote {out}: 1 runs")
+    assert capsys.readouterr().out.startswith(f"wrote {out}: 1 run, ")

@@ -40,7 +40,7 @@ def test_a_saved_fit_is_never_written_over(tmp_path):
         (b"[1, 2]", "is not a saved fit: it holds a list, not an object"),
         (b"{}", "not a saved fit: 'kind' is None, expected 'sigmoid-fit'"),
         (b'{"kind": "sigmoid-fit", "schema_version": 1}', "the saved fit is damaged"),
-        (b'{"kind": "sigmoid-fit", "schema_version": 2}', "schema_version 2, this version reads 1; update rlscaling"),
+        (b'{"kind": "sigmoid-fit", "schema_version": 3}', "schema_version 3, this version reads 2; update rlscaling"),
     ],
 )
 def test_files_that_are_no_saved_fit_are_refused(tmp_path, content, message):

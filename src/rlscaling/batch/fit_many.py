@@ -201,7 +201,7 @@ def _read_options(read: ReadOptions | Mapping[str, Any] | None) -> ReadOptions:
     if isinstance(read, ReadOptions):
         return read
     names = [field.name for field in fields(ReadOptions)]
-    unknown = sorted(set(read or {}) - set(names))
+    unknown = sorted(set(read or {}) - {*names, "compute"})  # compute: the former name of compute_from
     if unknown:
         raise TraceError(f"read={{{unknown[0]!r}: ...}} is unknown; the options of reading are {', '.join(names)}")
     return ReadOptions(**(read or {}))

@@ -62,7 +62,10 @@ def _complain(message: str, code: int) -> int:
 
 
 def _make_printable() -> None:
-    """Let a stream that cannot write a plus-minus sign write a question mark, rather than stop."""
+    """Let a stream that cannot write a plus-minus sign write a question mark, and a closed one nothing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if "utf" not in (getattr(stream, "encoding", None) or "utf-8").lower() and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -22,7 +22,8 @@ class Parser(argparse.ArgumentParser):
 
 def add_renamed(group: argparse._ActionsContainer, name: str, former: tuple[str, ...], **settings: Any) -> None:
     """Add an argument that its former names still set, until 1.0; the help shows the new name alone."""
-    group = group.add_mutually_exclusive_group()  # the new name and a former one contradict each other
+    if settings.get("action") != "append":
+        group = group.add_mutually_exclusive_group()  # the new name and a former one contradict each other
     action = group.add_argument(name, **settings)
     hidden = settings | {"dest": action.dest, "help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
     for alias in former:

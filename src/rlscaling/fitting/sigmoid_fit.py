@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NO_BARE_CEILING = (Verdict.NOT_IDENTIFIED, Verdict.FLAT, Verdict.FALLING)
 NO_MIDPOINT = (Verdict.FLAT, Verdict.FALLING)  # B and C_mid mean nothing there
 SAVED_FIT_KIND = "sigmoid-fit"
-SAVED_FIT_SCHEMA = 1
+SAVED_FIT_SCHEMA = 2  # 1: half_width_68 was called robust_error
 
 
 def not_identified(fit: SigmoidFit, name: str) -> bool:
@@ -336,7 +336,7 @@ class SigmoidFit(Document):
             raise FitError(f"not a saved fit: a {type(saved).__name__}, not an object")
         if saved.get("kind") != SAVED_FIT_KIND:
             raise FitError(f"not a saved fit: 'kind' is {saved.get('kind')!r}, expected {SAVED_FIT_KIND!r}")
-        if saved.get("schema_version") != SAVED_FIT_SCHEMA:
+        if saved.get("schema_version") not in (1, SAVED_FIT_SCHEMA):
             raise FitError(
                 f"saved fit has schema_version {saved.get('schema_version')!r}, this version reads {SAVED_FIT_SCHEMA}; "
                 "update rlscaling or fit the data again"

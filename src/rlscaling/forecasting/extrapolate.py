@@ -30,7 +30,7 @@ MEASURED_BEYOND = 4.0  # of the averaged forecast: benchmarks/forecast.py
 
 def method_of(name: str) -> str:
     """Return the name of a forecasting method, given by that or by its old name."""
-    return OLD_NAMES.get(name, name)
+    return OLD_NAMES.get(name, name) if isinstance(name, str) else name
 
 
 def average_forecast(

@@ -10,7 +10,7 @@ from rlscaling.arrays import Array
 from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
 from rlscaling.errors import FitError
 from rlscaling.plotting.compute_axis import INK, ComputeAxis, marker_size
-from rlscaling.plotting.elements import GREY, RUN_STYLES, draw_bar, label_ends, literal, new_axes
+from rlscaling.plotting.elements import GREY, RUN_STYLES, axes_or_new, draw_bar, label_ends, literal
 from rlscaling.printing.numbers import interval, number, plus_minus, probability, unit_text
 from rlscaling.solver.intervals import percentile_interval
 
@@ -53,7 +53,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     >>> len(plot_comparison(compare(fits, rng=0)).texts)
     2
     """
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     order = sorted(comparison.recipes, key=lambda recipe: -max(comparison.best[recipe.name], 0.0))
     compute, budget = (
         np.concatenate([fit.data.compute for recipe in order for fit in recipe.fits]),
@@ -139,7 +139,7 @@ def plot_loo(result: LeaveOneOut, ax: Axes | None = None) -> Axes:
     >>> plot_loo(leave_one_out(fits, rng=0)).get_ylabel()
     'F(R)'
     """
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     names = [result.reference, *sorted(result.variants, key=lambda name: -result.slopes[name])]
     unit, heights, ends, labels = result.comparison.compute_unit, [], [], []
     for i, name in enumerate(names):
@@ -201,7 +201,7 @@ def plot_crossover(comparison: Comparison, x: str, y: str, ax: Axes | None = Non
     >>> ax.get_title("left").startswith("batch-2048 overtakes scalerl at")
     True
     """
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     crossing = comparison.crossover(x, y)
     first, second = comparison.recipe(x), comparison.recipe(y)
     compute = np.concatenate([fit.data.compute for recipe in (first, second) for fit in recipe.fits])

@@ -209,8 +209,12 @@ def y_limits(view: FitView) -> tuple[float, float]:
     return low - 0.06 * (high - low), high + 0.06 * (high - low)
 
 
-def new_axes() -> Axes:
-    """Return axes on a new figure; in a notebook, on one that the notebook displays."""
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return the axes to draw on: those given, or those of a new figure; in a notebook, one that it displays."""
+    if ax is not None:
+        if not hasattr(ax, "plot"):
+            raise FitError(f"ax is a {type(ax).__name__}, not matplotlib axes; options such as bootstrap= go by name")
+        return ax
     shell = sys.modules.get("IPython")
     if shell is not None and shell.get_ipython() is not None:
         from matplotlib import pyplot

@@ -11,7 +11,7 @@ import numpy as np
 from rlscaling.errors import FitError
 from rlscaling.forecasting.extrapolate import method_of
 from rlscaling.plotting.compute_axis import INK, ComputeAxis, marker_size
-from rlscaling.plotting.elements import GREY, RUN_STYLES, literal, new_axes
+from rlscaling.plotting.elements import GREY, RUN_STYLES, axes_or_new, literal
 from rlscaling.printing.numbers import number, rough, unit_text
 from rlscaling.validation import renamed
 
@@ -54,7 +54,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, method: str | N
     method = backtest.main_method if method is None else method_of(method)
     if method not in backtest.methods:
         raise FitError(f"method={method!r} was not backtested; choose from {', '.join(backtest.methods)}")
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     trace = backtest.trace
     axis = ComputeAxis(trace.compute, float(trace.compute[-1]))
     ax.plot(
@@ -102,7 +102,7 @@ def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     last, unit = plan.fit.compute_range[1], unit_text(plan.fit.compute_unit)
     ends = [value for way in plan.ways for value in (way.compute.low, way.compute.median, way.compute.high)]
     right = 1.3 * max([2.0 * last, *filter(math.isfinite, ends)])

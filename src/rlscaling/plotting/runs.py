@@ -20,13 +20,13 @@ from rlscaling.plotting.compute_axis import ComputeAxis, marker_size
 from rlscaling.plotting.elements import (
     BLUE,
     RUN_STYLES,
+    axes_or_new,
     draw,
     draw_budgets,
     draw_run,
     finish,
     label_ends,
     literal,
-    new_axes,
     view,
     view_of,
     y_label,
@@ -63,7 +63,7 @@ def plot_trace(trace: Trace, ax: Axes | None = None) -> Axes:
     >>> plot_trace(datasets.load_demo()["scalerl"]).get_ylabel()
     'held-out pass rate'
     """
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     C, y = trace.compute, trace.pass_rate
     axis = ComputeAxis(C, float(C[-1]))
     ax.plot(axis.place(C), y, color=BLUE, lw=0.8, alpha=0.5)
@@ -114,7 +114,7 @@ def plot_fit(
     shown = view(fit, bootstrap)
     end = fit.compute_range[1] * (BEYOND if shown.support > SUPPORTED_BEYOND else SUPPORTED_BEYOND)
     axis = ComputeAxis(fit.data.compute, end)
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     draw(ax, axis, shown)
     finish(ax, axis, shown, legend)
     return ax
@@ -153,7 +153,7 @@ def plot_forecast(
     fit = forecast.fit
     shown = view(fit, bootstrap, forecast)
     axis = ComputeAxis(fit.data.compute, max(fit.compute_range[1], float(forecast.compute.max())))
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     draw(ax, axis, shown)
     draw_budgets(ax, forecast)
     finish(ax, axis, shown, legend)
@@ -196,7 +196,7 @@ def plot_runs(
     ends += [compute] if compute is not None else []
     ends += [float(v.forecast.compute.max()) for v in views.values() if v.forecast is not None]
     axis = ComputeAxis(np.concatenate([v.fit.data.compute for v in views.values()]), max(ends))
-    ax = ax if ax is not None else new_axes()
+    ax = axes_or_new(ax)
     labels = []
     for i, (name, run) in enumerate(views.items()):
         color, marker = RUN_STYLES[i % len(RUN_STYLES)]

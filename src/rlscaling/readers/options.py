@@ -90,6 +90,8 @@ class ReadOptions:
     compute: dataclasses.InitVar[str | None] = None  # former name of compute_from, taken until 1.0
 
     def __post_init__(self, compute: str | None) -> None:
+        if compute is not None and self.compute_from is not None:
+            raise TraceError(f"compute={compute!r} is the former name of compute_from={self.compute_from!r}; give one")
         if compute is not None:
             object.__setattr__(self, "compute_from", compute)
         for name in ("n_gpus", "gap", "device_factor"):

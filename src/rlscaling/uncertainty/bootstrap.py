@@ -148,7 +148,7 @@ def new_run(draws: Array, fit: SigmoidFit, seed_sd: float, entropy: int) -> Arra
 
 def check_scheme(scheme: str) -> None:
     """Raise FitError unless ``scheme`` is one of `BOOTSTRAP_SCHEMES`."""
-    if scheme not in BOOTSTRAP_SCHEMES:
+    if not isinstance(scheme, str) or scheme not in BOOTSTRAP_SCHEMES:
         raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join(BOOTSTRAP_SCHEMES)}")
 
 

@@ -10,7 +10,8 @@ from scipy import stats
 
 from rlscaling import bootstrap, fit_curve, fit_power_law, fit_sigmoid, fit_trace
 from rlscaling.datasets import simulate, table1
-from rlscaling.solver.fitted_model import FittedModel, Observations
+from rlscaling.solver.fitted_model import FittedModel
+from rlscaling.solver.observations import Observations
 from rlscaling.solver.problem import Problem
 from rlscaling.solver.variable_projection import solve
 

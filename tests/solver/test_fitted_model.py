@@ -12,7 +12,8 @@ from helpers.solver_series import TABLE1, problem
 from rlscaling import fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.fitting.data import build
-from rlscaling.solver.fitted_model import Observations, R0Observation, fit_model
+from rlscaling.solver.fitted_model import fit_model
+from rlscaling.solver.observations import Observations, R0Observation
 
 
 def test_the_anchor_is_as_uncertain_as_one_evaluation():

@@ -20,7 +20,8 @@ from rlscaling.option_fields import level, number, option, workers
 from rlscaling.parallel import count_workers, one_thread, run_tasks
 from rlscaling.printing.numbers import unit_text
 from rlscaling.serialization import plain
-from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES, CHUNK, SCHEME, Bootstrap, bootstrap
+from rlscaling.solver.resampling import SCHEME
+from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES, CHUNK, Bootstrap, bootstrap
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.version import __version__
 
@@ -53,8 +54,8 @@ class AnalysisOptions:
     )  # fmt: skip
     cutoffs: bool = option(False, "also show how A depends on --min-compute", default_help="no")
     scheme: str = option(
-        SCHEME, "how the replicates behind the intervals are drawn; of the bootstraps only ar1 keeps its level on real "
-        "runs", choices=tuple(BOOTSTRAP_SCHEMES),
+        SCHEME, "how the replicates behind the intervals are drawn; of the bootstraps only departures "
+        "keeps its level on real runs", choices=tuple(BOOTSTRAP_SCHEMES),
     )  # fmt: skip
     forecast: str = option(
         "sigmoid", "curve of the forecast; averaged: the average over several forms, on real runs more accurate at 4 "

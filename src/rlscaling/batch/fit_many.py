@@ -24,6 +24,7 @@ from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.option_fields import check_options
 from rlscaling.parallel import check_main_is_guarded
 from rlscaling.readers.options import ReadOptions
+from rlscaling.solver.resampling import SCHEME
 from rlscaling.traces.trace import Trace
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_level, check_n_jobs, check_seed_sd, entropy_of
@@ -37,7 +38,7 @@ def fit_many(
     compute: float | Sequence[float] | None = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
-    scheme: str = "ar1",
+    scheme: str = SCHEME,
     seed_sd: float = SEED_SD,
     rng: RngLike = 0,
     n_jobs: int = 1,

@@ -166,7 +166,7 @@ def compare_inputs(
     has_curve = np.array([fit.verdict.has_curve for recipe in runs.recipes.values() for fit in recipe])
     fitted = fit_group(group, shared_R0=shared_R0, has_curve=has_curve, on_progress=on_progress)
     scale = scale_of(models)
-    spread = _spread(runs, fitted.params, fitted.draws)
+    spread = _spread(runs, fitted.params, fitted.refits)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
     streams = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]
     recipes = estimate_recipes(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from rlscaling.arrays import Array, Mask
 from rlscaling.curves.sigmoid import gain_share, log_compute, sigmoid
-from rlscaling.solver.fitted_model import N_STARTS, FittedModel
-from rlscaling.solver.resampling import REFIT_RTOL, data_sets
+from rlscaling.solver.departures import Departures
+from rlscaling.solver.fitted_model import N_STARTS, FittedModel, score_range
+from rlscaling.solver.resampling import REFIT_RTOL, SCHEME, DataSets, data_sets, with_departures
 from rlscaling.solver.variable_projection import solve
 
 POINT_RTOL = 1e-13
@@ -84,16 +86,25 @@ class JointData:
     size: int
     entropy: int
 
+    @cached_property
+    def averaged(self) -> tuple[FittedModel, ...]:
+        """The runs on averages of neighbouring evaluations: the replicates have their rows."""
+        return tuple(model.averaged for model in self.models)
+
     def series(self, i: int) -> Array:
-        """Return the replicates of run ``i``, shape (size, rows); the same at every call."""
-        model = self.models[i]
+        """Return the replicates of run ``i``, shape (size, rows of its averages); the same at every call."""
+        return self.drawn(i).Y
+
+    def drawn(self, i: int) -> DataSets:
+        """Return the replicates of run ``i`` with their departures; the same at every call."""
         rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(2, *self.names[i])))
-        Y, _ = data_sets(model, "ar1", rng, self.size)
+        drawn = data_sets(self.models[i], SCHEME, rng, self.size)
+        model = drawn.model
         if model.anchor is not None:
             common = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(3,)))
             z = common.standard_normal((self.size, 1))
-            Y[:, model.n :] = model.bootstrap_curve[model.n :] + model.anchor.standard_error * z
-        return Y
+            drawn.Y[:, model.n :] = model.bootstrap_curve[model.n :] + model.anchor.standard_error * z
+        return drawn
 
     def observed(self, i: int) -> Array:
         """Return the data of run ``i``, its observation of R0 last, shape (1, rows)."""
@@ -109,7 +120,10 @@ class JointFit:
     ----------
     params : array of shape (runs, 4)
         ``A, B, C_mid, R0``.
+    refits : array of shape (runs, size, 4)
+        The same of every replicate.
     draws : array of shape (runs, size, 4)
+        The same with the departures of the ceiling added to ``A``.
     R0, R0_draws : float and array of shape (size,), or None
         The shared R0; None where each run has its own.
     R0_free, R0_error : arrays of shape (runs,)
@@ -117,6 +131,7 @@ class JointFit:
     """
 
     params: Array
+    refits: Array
     draws: Array
     R0: float | None
     R0_draws: Array | None
@@ -133,6 +148,7 @@ def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress
     """
     runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
     params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
+    departures: list[Departures | None] = []
 
     def count() -> None:
         nonlocal done
@@ -141,22 +157,29 @@ def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress
             on_progress(done, total)
 
     for i, model in enumerate(group.models):
-        params[i] = model.params
-        draws[i] = solve(model.problem, group.series(i), rtol=REFIT_RTOL).draws()
+        params[i], drawn = model.params, group.drawn(i)
+        draws[i] = solve(drawn.model.problem, drawn.Y, rtol=REFIT_RTOL).draws()
+        departures.append(drawn.departures)
         count()
     low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
     if not shared_R0:
-        return JointFit(params, draws, None, None, R0_free, error)
+        return JointFit(params, draws, _departed(group, draws, departures), None, None, R0_free, error)
     weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
     weight /= weight.sum()
     R0_draws = np.asarray(weight @ draws[:, :, 3])
     R0 = float(weight @ R0_free)
     for i, model in enumerate(group.models):
         params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
-        draws[i] = refit_with_fixed(model, group.series(i), R0_draws, None)
+        draws[i] = refit_with_fixed(group.averaged[i], group.series(i), R0_draws, None)
         count()
-    return JointFit(params, draws, R0, R0_draws, R0_free, error)
+    return JointFit(params, draws, _departed(group, draws, departures), R0, R0_draws, R0_free, error)
+
+
+def _departed(group: JointData, refits: Array, departures: Sequence[Departures | None]) -> Array:
+    """Return the refits with the departures of each run's ceiling, shape (runs, size, 4)."""
+    of_runs = zip(group.models, refits, departures, strict=True)
+    return np.stack([with_departures(own, off, score_range(model)) for model, own, off in of_runs])
 
 
 def common_ceiling(

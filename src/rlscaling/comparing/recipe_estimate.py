@@ -179,7 +179,7 @@ def recipe_verdict(fits: Sequence[SigmoidFit], draws: Array, scale: float) -> Ve
     if all(verdict is Verdict.NOT_IDENTIFIED for verdict in verdicts):
         return Verdict.NOT_IDENTIFIED
     low, high = percentile_interval(draws[:, :, 0].mean(axis=0), 0.95)
-    return grade(float(low), float(high), fits[0].options.A_max, scale)
+    return grade(float(low), float(high), scale)
 
 
 def scale_of(models: Sequence[FittedModel]) -> float:

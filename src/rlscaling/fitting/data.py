@@ -11,7 +11,7 @@ import numpy as np
 
 from rlscaling.arrays import Array, Mask
 from rlscaling.fitting.options import FitOptions
-from rlscaling.solver.fitted_model import Observations, R0Observation
+from rlscaling.solver.observations import Observations, R0Observation
 from rlscaling.solver.problem import Problem
 
 R0_SE = 0.015  # how far the early phase may lie off the sigmoid: benchmarks/r0_anchor.py

@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 from rlscaling.curves.sigmoid import SigmoidParams
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fitting.data import build
+from rlscaling.fitting.doubts import doubts_about, is_contradicted
 from rlscaling.fitting.options import FitOptions, resolve_options
 from rlscaling.fitting.selection import MIN_POINTS, check_size, select, with_epoch
 from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, judge
-from rlscaling.solver.fitted_model import FittedModel, R0Observation, fit_model
+from rlscaling.solver.fitted_model import FittedModel, fit_model
+from rlscaling.solver.observations import R0Observation
 from rlscaling.solver.paper_grid import GridSpec, fit_on_grid
 from rlscaling.solver.problem import Problem
 from rlscaling.traces.series import check_series
@@ -234,8 +236,8 @@ def _fit_series(
             *more,
             "point estimate on the paper's grid; verdict and intervals by least squares with the same R0",
         )
-    details = judge(model, options.compute_unit)
-    more = (*more, *_bound_notes(at_bound, options))
+    details = judge(model, options.compute_unit, is_contradicted(model, data, options))
+    more = (*more, *_bound_notes(at_bound, options), *doubts_about(model, data, options))
     if MIN_POINTS <= model.n < MIN_POINTS_FOR_INTERVAL:
         lower = "; a lower min_compute (--min-compute) would leave more" if np.sum(data.used) < len(data) - 1 else ""
         more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}{lower}")

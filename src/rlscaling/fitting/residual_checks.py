@@ -1,4 +1,4 @@
-"""Checks of the sigmoid on a run: outliers, structure left in the residuals, and a collapse at the end."""
+"""Checks of the sigmoid on a run: outliers, bad blocks, structure in the residuals, and a collapse at the end."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
-from rlscaling.arrays import Array
-from rlscaling.curves.sigmoid import sigmoid, sigmoid_jacobian
-from rlscaling.solver.fitted_model import FittedModel, Observations, fit_model
+from rlscaling.arrays import Array, Mask
+from rlscaling.curves.sigmoid import gain_share, sigmoid, sigmoid_jacobian
+from rlscaling.solver.fitted_model import FittedModel, fit_model
 from rlscaling.solver.noise import whiten
+from rlscaling.solver.observations import Observations
 from rlscaling.solver.resampling import replicates
+from rlscaling.solver.variable_projection import solve
 
 OUTLIER_SD = 6.0
 MIN_DOF_FOR_OUTLIERS = 6
 MIN_POINTS_FOR_DROP = 14
 LOW_SD, DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 3.0, 5.0, 60, 1.4826
+FAR, NEAR = 10.0, 4.0  # robust sd: of a stray evaluation, and of its neighbours
+MOST_IN_A_ROW, MOST_BLOCKS, NEIGHBOURS = 6, 2, 2
+MIN_POINTS_FOR_BLOCKS = 9
+N_STEPS, TUNING = 12, 2.0  # reweighted fits, and their Cauchy constant in robust sd
 SEED = 251013787
 
 
@@ -110,7 +116,7 @@ def late_drop(model: FittedModel) -> LateDrop | None:
         start -= 1
         before = _part(model, slice(0, start))
     rng = np.random.default_rng(SEED)
-    draws = replicates(before, "ar1", rng, DROP_REPLICATES)
+    draws = replicates(before, "ar1", rng, DROP_REPLICATES).parameters
     later = series.compute[start:]
     curve_sd = float(sigmoid(later, *(draws[:, j : j + 1] for j in range(4))).mean(axis=1).std())
     noise = replace(before.noise, ratio=model.ratio).simulate(rng, 4 * DROP_REPLICATES)[:, start:].mean(axis=1)
@@ -133,3 +139,74 @@ def _part(model: FittedModel, points: slice) -> FittedModel:
     part = Observations(s.compute[points], s.y[points], s.weights[points], s.position[points])
     problem = replace(model.problem, compute=part.compute, weights=part.weights)
     return fit_model(problem, part, model.anchor)
+
+
+@dataclass(frozen=True, eq=False)
+class StrayPoints:
+    """Evaluations far off the curve of all the others: which, and that curve's ``A, B, C_mid, R0``."""
+
+    points: list[int]
+    params: Array
+
+
+def stray_blocks(model: FittedModel) -> StrayPoints | None:
+    """Return up to two blocks of one to six evaluations far off the curve, the run being back on it after each.
+
+    The curve is a robust fit (Cauchy weights, started from least squares), so that the block has no say in it; its
+    noise is the median absolute deviation. At the end of a run there is no way to tell a bad block from a collapse.
+    """
+    n = model.n
+    if n < MIN_POINTS_FOR_BLOCKS or not model.rises:
+        return None
+    y = model.series.y if model.anchor is None else np.append(model.series.y, model.anchor.value)
+    params = np.array(model.params)
+    r = model.residual
+    for _ in range(N_STEPS):
+        sd = _robust_sd(r)
+        if sd <= 0.0:
+            break
+        weights = model.problem.weights.copy()
+        weights[:n] /= 1.0 + (r / (TUNING * sd)) ** 2
+        params = solve(model.problem, y[None, :], W=weights[None, :], rtol=1e-8).draws()[0]
+        r = model.series.y - model.curve_of(params)
+    r, sd = _off_the_rise(model, params), _robust_sd(r)
+    if sd <= 1e-9 * max(float(np.abs(model.series.y).max()), 1e-300):
+        return None
+    past_the_bend = gain_share(model.series.compute, params[1], params[2]) > 0.5  # a rise may be ragged
+    far = (np.abs(r) > FAR * sd) & past_the_bend
+    blocks = _blocks(far)
+    if not 1 <= len(blocks) <= MOST_BLOCKS or not all(_is_alone(block, r, sd) for block in blocks):
+        return None
+    return StrayPoints([i for block in blocks for i in block], params)
+
+
+def _off_the_rise(model: FittedModel, params: Array) -> Array:
+    """Return how far each score lies outside the range of the curve between its neighbours: early is not stray."""
+    curve = model.curve_of(params)
+    before, after = np.append(curve[:1], curve[:-1]), np.append(curve[1:], curve[-1:])
+    return np.asarray(model.series.y - np.clip(model.series.y, np.minimum(before, after), np.maximum(before, after)))
+
+
+def _robust_sd(r: Array) -> float:
+    return MAD_TO_SD * float(np.median(np.abs(r)))
+
+
+def _blocks(far: Mask) -> list[list[int]]:
+    """Return runs of neighbouring points."""
+    points = np.flatnonzero(far).tolist()
+    blocks: list[list[int]] = []
+    for i in points:
+        if blocks and i == blocks[-1][-1] + 1:
+            blocks[-1].append(i)
+        else:
+            blocks.append([i])
+    return blocks
+
+
+def _is_alone(block: list[int], r: Array, sd: float) -> bool:
+    """Return whether a block is short, inside the run, and between evaluations on the curve."""
+    first, last = block[0], block[-1]
+    if len(block) > MOST_IN_A_ROW or first < NEIGHBOURS or last + NEIGHBOURS >= len(r):
+        return False
+    around = np.r_[r[first - NEIGHBOURS : first], r[last + 1 : last + 1 + NEIGHBOURS]]
+    return bool(np.all(np.abs(around) < NEAR * sd))

@@ -15,13 +15,12 @@ import numpy as np
 from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import PARAMETER_NAMES, sigmoid
 from rlscaling.errors import FitError
-from rlscaling.fitting.residual_checks import late_drop, outlier_points, residual_tests
-from rlscaling.fitting.trend_tests import change, late_decline
+from rlscaling.fitting.shape import shape_of
 from rlscaling.printing.numbers import number, rough, unit_text
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import compute_needed
-from rlscaling.solver.intervals import ConfidenceInterval, half_width_68
-from rlscaling.solver.resampling import replicates
+from rlscaling.solver.intervals import ConfidenceInterval, containing, half_width_68, percentile_interval
+from rlscaling.solver.resampling import SCHEME, Replicates, replicates
 
 N_REPLICATES, N_NEAR_LIMIT = 200, 1000
 N_NEEDED = 50  # replicates behind the run length that is still needed
@@ -71,11 +70,10 @@ THRESHOLDS: Mapping[Verdict, float] = {Verdict.IDENTIFIED: 0.02, Verdict.APPROXI
 """Largest half-width of the 95 % interval of ``A`` for each verdict, the strictest first. The only place of these."""
 
 TARGET = THRESHOLDS[Verdict.IDENTIFIED]  # of plans and of `ComputeNeeded`
-AT_CEILING_WIDTH = 0.05  # an interval that reaches A_max and is wider than this says nothing about A
+ON_THE_FLOOR = 0.1  # a pass rate below this, after a rise of less than this: the rise may not have begun
 NOT_KNOWN = "these data cannot tell A"
 UNBOUNDED = ", as shares of the range of scores"
 NEAR_LIMIT = 0.2  # of a threshold: closer than this, more replicates are drawn
-P_FLAT, P_FALLING, P_COLLAPSE, P_MISFIT = 0.01, 0.01, 0.0005, 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +86,6 @@ class VerdictDetails:
     half_width_68: dict[str, float] | None
     compute_needed: ComputeNeeded | None
     at_twice: tuple[float, float, float] | None
-
-
-Shape = tuple[Verdict, str] | None  # misfit, falling or flat with its reason, or None
 
 
 def check_enough_points(
@@ -140,54 +135,73 @@ def _grade_text(verdict: Verdict, *, bounded: bool) -> str:
     return f"A is known{only} to within {threshold_text(verdict.half_width)} (95 %){'' if bounded else UNBOUNDED}"
 
 
-def judge(model: FittedModel, unit: str) -> VerdictDetails:
+def judge(model: FittedModel, unit: str, contradicted: str | None = None) -> VerdictDetails:
     """Return the verdict on the data of ``model``, with 95 % this-run intervals where there are 7 points.
 
-    The reason does not quote the interval: that is printed beside the estimates, from as many replicates as the caller
-    wants, while the verdict of a fit stays the same.
+    ``contradicted`` says why a ceiling that the caller gave cannot be that of the run. The reason does not quote the
+    interval: that is printed beside the estimates, from as many replicates as the caller wants, while the verdict of a
+    fit stays the same.
     """
-    shape, needed = _shape_verdict(model, unit), None
+    found, needed = shape_of(model, unit), None
+    shape = None if found is None else (Verdict(found.kind), found.reason)
+    if contradicted is not None:
+        shape = Verdict.MISFIT, contradicted
     if model.n < MIN_POINTS_FOR_INTERVAL:
         reason = f"{model.n} points are too few for an interval ({MIN_POINTS_FOR_INTERVAL} at least)"
         verdict, reason = shape or (Verdict.NOT_IDENTIFIED, reason + "; A cannot be told from these data")
         return VerdictDetails(verdict, reason, None, None, None, None)
-    draws = _draws(model)
-    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    drawn = _replicates(model)
+    draws = drawn.draws()
+    low, high = containing(percentile_interval(draws, 0.95), np.array(model.params)).T
     ci = {k: ConfidenceInterval(float(a), float(b)) for k, a, b in zip(PARAMETER_NAMES, low, high, strict=True)}
     error = {k: half_width_68(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
     if model.problem.A is not None:
         verdict, reason = Verdict.GIVEN, f"A was given as {model.problem.A:g}; nothing is claimed about it"
     else:
-        verdict = grade(*ci["A"], model.problem.A_max, score_scale(model))
-        if verdict is not Verdict.IDENTIFIED and shape is None:
-            needed = _needed(model, draws)
-        reason = _grade_text(verdict, bounded=model.problem.ordered)
-        reason += _needed_text(needed, float(model.series.compute[-1]), unit)
-    return VerdictDetails(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, draws))
+        verdict = grade(*ci["A"], score_scale(model))
+        if _on_the_floor(model):
+            verdict, reason = Verdict.NOT_IDENTIFIED, _floor_text(model)
+        else:
+            if verdict is not Verdict.IDENTIFIED and shape is None:
+                needed = _needed(model, draws)
+            reason = _grade_text(verdict, bounded=model.problem.ordered)
+            reason += _needed_text(needed, float(model.series.compute[-1]), unit)
+    return VerdictDetails(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, drawn))
 
 
-def _draws(model: FittedModel) -> Array:
+def _on_the_floor(model: FittedModel) -> bool:
+    """Return whether a pass rate is still near 0, so that its rise may be yet to come."""
+    return model.problem.ordered and float(np.max(model.curve_of(model.params))) < ON_THE_FLOOR
+
+
+def _floor_text(model: FittedModel) -> str:
+    level = float(np.max(model.curve_of(model.params)))
+    return (
+        f"the pass rate is still near 0 ({number(level, 2)}): its rise may not have begun, and no ceiling can be told"
+    )
+
+
+def _replicates(model: FittedModel) -> Replicates:
     """Return 200 replicates; 1,000 when the half-width of ``A`` is within a fifth of a threshold."""
-    draws = replicates(model, "ar1", np.random.default_rng(SEED), N_REPLICATES)
-    low, high = np.quantile(draws[:, 0], [0.025, 0.975])
+    drawn = replicates(model, SCHEME, np.random.default_rng(SEED), N_REPLICATES)
+    low, high = np.quantile(drawn.draws()[:, 0], [0.025, 0.975])
     share = 0.5 * float(high - low) / score_scale(model) / np.array(list(THRESHOLDS.values()))
     if np.any((share > 1.0 - NEAR_LIMIT) & (share < 1.0 + NEAR_LIMIT)):
-        draws = replicates(model, "ar1", np.random.default_rng(SEED), N_NEAR_LIMIT)
-    return draws
+        drawn = replicates(model, SCHEME, np.random.default_rng(SEED), N_NEAR_LIMIT)
+    return drawn
 
 
-def _at_twice(model: FittedModel, draws: Array) -> tuple[float, float, float]:
+def _at_twice(model: FittedModel, drawn: Replicates) -> tuple[float, float, float]:
     """Return the curve at twice the compute so far and its 95 % interval."""
-    twice = 2.0 * float(model.series.compute[-1])
-    low, high = np.quantile(sigmoid(twice, *draws.T), [0.025, 0.975])
-    return float(sigmoid(twice, *model.params)), float(low), float(high)
+    twice = np.array([2.0 * float(model.series.compute[-1])])
+    value = sigmoid(twice, *model.params)
+    low, high = containing(percentile_interval(drawn.curves(twice), 0.95), value)[0].tolist()
+    return float(value[0]), low, high
 
 
-def grade(low: float, high: float, A_max: float, scale: float = 1.0) -> Verdict:
+def grade(low: float, high: float, scale: float = 1.0) -> Verdict:
     """Return the verdict on ``A`` from its 95 % interval (identified, approximate, weak or not)."""
     half_width = 0.5 * (high - low) / scale
-    if high >= A_max - 1e-9 and high - low > AT_CEILING_WIDTH * scale:
-        return Verdict.NOT_IDENTIFIED
     for verdict, limit in THRESHOLDS.items():
         if half_width <= limit:
             return verdict
@@ -219,72 +233,6 @@ def _needed_text(needed: ComputeNeeded | None, last: float, unit: str) -> str:
     return (
         f"; run to about {rough(needed.median)} {name} to know it to {target} (10-90 %: {rough(needed.low)} to {high})"
     )
-
-
-def _shape_verdict(model: FittedModel, unit: str) -> Shape:
-    """Return the first of misfit, falling and flat that applies, or None.
-
-    A collapse at the end is looked for first: its points are outliers too, and "falling" says more about them. A fit
-    without any rise is a constant: then falling and flat come before misfit, since the residuals of a constant say
-    nothing about a sigmoid.
-    """
-    checks = [_collapse, _misfit, _moves] if model.rises else [_collapse, _moves, _misfit]
-    for check in checks if model.problem.ordered else [_misfit]:
-        shape = check(model, unit)
-        if shape is not None:
-            return shape
-    return None
-
-
-def _collapse(model: FittedModel, unit: str) -> Shape:
-    late = late_drop(model)
-    if late is None or late.p >= P_COLLAPSE:
-        return None
-    compute = model.series.compute
-    return Verdict.FALLING, (
-        f"the last {model.n - late.start} evaluations, from {compute[late.start]:.10g} {unit_text(unit)} on, lie "
-        f"{number(late.drop, 3)} below the curve of the part before (p = {max(late.p, 1e-16):.1g}); look at the run; "
-        f"max_compute= (--max-compute {compute[late.start - 1]:.10g}) fits the part before"
-    )
-
-
-def _misfit(model: FittedModel, unit: str) -> Shape:
-    outliers = outlier_points(model)
-    if outliers:
-        places = ", ".join(f"{model.series.compute[i]:.10g}" for i in outliers[:5])
-        values = ", ".join(number(float(model.series.y[i])) for i in outliers[:5])
-        several = len(outliers) > 1
-        return Verdict.MISFIT, (
-            f"the {'points' if several else 'point'} at {places} {unit_text(unit)} (pass rate {values}) "
-            f"{'lie' if several else 'lies'} more than 6 sd off the curve; look at {'them' if several else 'it'}, "
-            "and leave out with exclude= (--exclude LOW:HIGH) what is an error"
-        )
-    p_ljung_box, p_runs = residual_tests(model)
-    if p_ljung_box < P_MISFIT and p_runs < P_MISFIT:
-        return Verdict.MISFIT, (
-            "the residuals are not noise around a sigmoid "
-            f"(Ljung-Box p = {p_ljung_box:.1g}, runs p = {p_runs:.1g}); plot the fit before you use it"
-        )
-    return None
-
-
-def _moves(model: FittedModel, unit: str) -> Shape:
-    """Return falling or flat, when the run declines, declines late, or does not move beyond its noise."""
-    trend = change(model)
-    if not trend.rises and trend.p <= P_FALLING:
-        reason = f"the pass rate declines (a constant has p <= {trend.p:.1g}): no ceiling can be read from this run"
-        return Verdict.FALLING, reason
-    late = late_decline(model)
-    if late is not None and late[1] < P_COLLAPSE:
-        start = float(model.series.compute[late[0]])
-        return Verdict.FALLING, (
-            f"the pass rate declines over the last third, from {number(start)} {unit_text(unit)} on "
-            f"(p = {late[1]:.1g}); max_compute= (--max-compute {start:.10g}) fits the part before"
-        )
-    if not trend.rises or trend.p > P_FLAT:
-        p = trend.p if trend.rises else 1.0
-        return Verdict.FLAT, f"no rise beyond the noise (p = {p:.2g} for a constant pass rate)"
-    return None
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array, Mask
-from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
+from rlscaling.curves.sigmoid import gain_share, sigmoid_reach
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets, supported_beyond
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.results import Forecast, Reach
-from rlscaling.solver.fitted_model import score_scale
+from rlscaling.solver.fitted_model import score_range, score_scale
 from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import DEFAULT, Prior
@@ -152,16 +152,15 @@ def extrapolate(
     if prior is not None:
         raise FitError(f'prior= is used with method="{AVERAGED}" only; drop it or set the method')
     boot = _bootstrap(fit, bootstrap, rng, seed_sd)
-    draws = _curves(boot.distribution, budgets)
-    with_seeds = boot.distribution.copy()
-    with_seeds[:, 0] = boot.A_new_run
+    draws = boot.curves(budgets)
+    new = draws + (boot.A_new_run - boot.distribution[:, 0])[:, None] * _shares(boot.distribution, budgets)
     supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict)
     notes = list(fit.notes)
     if not supported.all():
         notes.append(_unsupported_note(fit.verdict))
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
-        distribution_new_run=_curves(with_seeds, budgets), supported=supported,
+        distribution_new_run=np.clip(new, *score_range(fit.fitted_model())), supported=supported,
         confidence_level=boot.confidence_level, rng_seed=boot.rng_seed, notes=tuple(notes),
         evaluations=draws + _evaluation_noise(fit, boot),
     )  # fmt: skip
@@ -184,9 +183,9 @@ def _bootstrap(fit: SigmoidFit, boot: Bootstrap | None, rng: RngLike, seed_sd: f
     return boot
 
 
-def _curves(draws: Array, budgets: Array) -> Array:
-    A, B, C_mid, R0 = (draws[:, j : j + 1] for j in range(4))
-    return sigmoid(budgets[None, :], A, B, C_mid, R0)
+def _shares(draws: Array, budgets: Array) -> Array:
+    """Return the share of the gain that each draw has reached at each budget."""
+    return gain_share(budgets[None, :], draws[:, 1:2], draws[:, 2:3])
 
 
 def _unsupported_note(verdict: Verdict, measured: str = "twice") -> str:

@@ -206,7 +206,7 @@ def _watch(model: FittedModel, C: Array, y: Array) -> tuple[Array, Array, Array,
     they predicted so far, as long as their effective number is 100 or more.
     """
     rng = np.random.default_rng(SEED)
-    A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).T)
+    A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).parameters.T)
     compute = np.concatenate([model.series.compute[-1:], C])
     off = np.concatenate([model.series.y[-1:], y]) - sigmoid(compute[None, :], A, B, C_mid, R0)
     rho, marginal = _noise(model, rng)

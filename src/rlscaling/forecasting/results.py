@@ -17,6 +17,7 @@ from rlscaling.printing.numbers import interval, number, percent, plus_minus, un
 from rlscaling.serialization import plain
 from rlscaling.solver.intervals import (
     ConfidenceInterval,
+    containing,
     half_width_68,
     interval_of,
     order_interval,
@@ -75,7 +76,8 @@ class Forecast(Document):
     @cached_property
     def confidence_interval(self) -> ConfidenceInterval[Array]:
         """This-run interval at each budget: arrays of shape (n,)."""
-        return interval_of(percentile_interval(self.distribution, self.confidence_level))
+        ends = percentile_interval(self.distribution, self.confidence_level)
+        return interval_of(containing(ends, self.pass_rate))
 
     @cached_property
     def confidence_interval_new_run(self) -> ConfidenceInterval[Array]:
@@ -84,7 +86,7 @@ class Forecast(Document):
             percentile_interval(draws, self.confidence_level)
             for draws in (self.distribution, self.distribution_new_run)
         )
-        return interval_of(union(this_run, new_run))
+        return interval_of(union(containing(this_run, self.pass_rate), new_run))
 
     @cached_property
     def prediction_interval(self) -> ConfidenceInterval[Array]:

@@ -7,48 +7,22 @@ from functools import cached_property
 
 import numpy as np
 
-from rlscaling.arrays import Array
+from rlscaling.arrays import Array, Mask
 from rlscaling.curves.sigmoid import sigmoid, sigmoid_jacobian
+from rlscaling.solver.departures import ErrorPosterior, error_posterior
 from rlscaling.solver.noise import NoisePosterior, noise_posterior, spacing_ratio
+from rlscaling.solver.observations import Observations, R0Observation
 from rlscaling.solver.problem import Problem
 from rlscaling.solver.variable_projection import solve
 
 N_STARTS = 8  # starting points of the final fit
-LOG_B_SD = 0.5  # of the weak prior on log B behind bootstrap_params
+LOG_B_SD, LOG_B_SD_UNBOUNDED = 0.5, 1.5  # of the weak prior on log B behind bootstrap_params; any score may be steeper
 ROUGH_RTOL = 1e-6  # of a first fit that only estimates the noise
 SIGMA_FLOOR = 0.1  # of R0_se, where so few degrees of freedom are left that the first fit finds no noise
 MIN_DOF = 3
 SIGMA_FLOOR_OF_ANCHOR = 1e-3
+MAX_AVERAGES = 48  # of neighbouring evaluations, around which the noise is judged: they keep every feature of a sigmoid
 NO_RISE = 1e-6  # of the pass rate: a smaller gain is rounding
-
-
-@dataclass(frozen=True, eq=False)
-class R0Observation:
-    """An observation of R0: its compute and value, and how far it may lie off the sigmoid."""
-
-    compute: float
-    value: float
-    standard_error: float
-    evaluated: bool = False  # an evaluation of this run: its own noise is added
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """The evaluations of a fit, without the observation of R0.
-
-    ``position`` measures the gaps between evaluations (training steps where known, else compute); ``weights`` are
-    relative inverse variances; ``se`` and ``n_rollouts`` serve the binomial scheme.
-    """
-
-    compute: Array
-    y: Array
-    weights: Array
-    position: Array
-    se: Array | None = None
-    n_rollouts: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 Params = tuple[float, float, float, float]  # A, B, C_mid, R0
@@ -88,6 +62,10 @@ class FittedModel:
         """Observed minus fitted, shape (n,)."""
         return self.series.y - sigmoid(self.series.compute, *self.params)
 
+    def curve_of(self, params: Params | Array) -> Array:
+        """Return the curve of other parameters at the evaluations, shape (n,)."""
+        return sigmoid(self.series.compute, *params)
+
     @cached_property
     def bootstrap_curve(self) -> Array:
         """The curve of ``bootstrap_params`` at every row of the problem (the observation of R0 last)."""
@@ -108,6 +86,27 @@ class FittedModel:
     def noise(self) -> NoisePosterior:
         """Posterior of the AR(1) noise around `bootstrap_curve`."""
         return _noise(self.problem, self.n, self.bootstrap_params, self.bootstrap_residual, self.ratio)
+
+    @cached_property
+    def averaged(self) -> FittedModel:
+        """The same fit on at most `MAX_AVERAGES` averages of neighbouring evaluations; itself where it has so few."""
+        n = self.n
+        if n <= MAX_AVERAGES:
+            return self
+        series = self.series.averaged(MAX_AVERAGES)
+        each = self.series.weight_of_average(MAX_AVERAGES)
+        problem = replace(
+            self.problem,
+            compute=np.append(series.compute, self.problem.compute[n:]),
+            weights=np.append(series.weights, self.problem.weights[n:] / each),
+        )
+        return replace(self, series=series, problem=problem)
+
+    @cached_property
+    def errors(self) -> ErrorPosterior:
+        """Posterior of noise and departures from the law around `bootstrap_curve`; of few points, see `averaged`."""
+        fixed = _fixed(self.problem, self.rises)
+        return error_posterior(self.problem, self.series, self.bootstrap_params, fixed)
 
     def at_bound(self) -> tuple[str, ...]:
         """Names of the estimated parameters that lie at a bound."""
@@ -143,12 +142,15 @@ def _noise(problem: Problem, n: int, params: Params, residual: Array, ratio: Arr
     J = sigmoid_jacobian(problem.compute, *params)
     J[:, 2] *= params[2]
     J *= np.sqrt(problem.weights)[:, None]
-    fixed = [problem.A is not None, problem.B_bounds[0] == problem.B_bounds[1], False, problem.R0 is not None]
     A, _, _, R0 = params
-    if abs(A - R0) <= NO_RISE * max(abs(A), abs(R0), 1e-300):  # a constant: its slopes by B and C_mid are rounding
-        fixed[1] = fixed[2] = True
-    J = J[:, ~np.array(fixed)]
+    J = J[:, ~_fixed(problem, abs(A - R0) > NO_RISE * max(abs(A), abs(R0), 1e-300))]
     return noise_posterior(residual, J[:n], ratio, J[n:] if len(J) > n else None)
+
+
+def _fixed(problem: Problem, rises: bool) -> Mask:
+    """Return which of ``A, B, C_mid, R0`` are not estimated; the slopes of a constant by B and C_mid are rounding."""
+    given_B = problem.B_bounds[0] == problem.B_bounds[1]
+    return np.array([problem.A is not None, given_B or not rises, not rises, problem.R0 is not None])
 
 
 def fit_model(problem: Problem, series: Observations, anchor: R0Observation | None) -> FittedModel:
@@ -180,12 +182,13 @@ def fit_model(problem: Problem, series: Observations, anchor: R0Observation | No
             weights=np.append(problem.weights, (sigma / anchor.standard_error) ** 2),
         )
     y = series.y if anchor is None else np.append(series.y, anchor.value)
+    spread = LOG_B_SD if problem.ordered else LOG_B_SD_UNBOUNDED
     if sigma is None:
         (params,) = _least_squares(problem, y)
         sigma = _noise_around(problem, series, params, ratio).sd_long_run
-        (bootstrap_params,) = _least_squares(problem, y, np.array([(sigma / LOG_B_SD) ** 2]))
+        (bootstrap_params,) = _least_squares(problem, y, np.array([(sigma / spread) ** 2]))
     else:
-        params, bootstrap_params = _least_squares(problem, y, np.array([0.0, (sigma / LOG_B_SD) ** 2]))
+        params, bootstrap_params = _least_squares(problem, y, np.array([0.0, (sigma / spread) ** 2]))
     if problem.B_bounds[0] == problem.B_bounds[1]:
         bootstrap_params = params
     return FittedModel(problem, series, params, bootstrap_params, anchor)
@@ -208,3 +211,8 @@ def _least_squares(
 def score_scale(model: FittedModel) -> float:
     """Return the unit of scores: 1 for pass rates, the observed range for unbounded scores."""
     return 1.0 if model.problem.ordered else max(float(np.ptp(model.series.y)), 1e-300)
+
+
+def score_range(model: FittedModel) -> tuple[float, float]:
+    """Return the least and the largest score that there can be."""
+    return (0.0, model.problem.A_max) if model.problem.ordered else (-np.inf, np.inf)

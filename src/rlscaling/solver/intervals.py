@@ -63,6 +63,16 @@ def percentile_interval(draws: Array, confidence_level: float) -> Array:
         return np.asarray(np.quantile(draws, [quantile, 1.0 - quantile], axis=0, method="linear").T)
 
 
+def containing(interval: Array, estimate: Array | float) -> Array:
+    """Return intervals of shape (..., 2), made to contain the estimates they belong to, shape (...).
+
+    Replicates are drawn around a curve with a weak prior, so that before the bend is seen the least-squares estimate
+    may lie outside their percentiles. An interval that excludes its own estimate helps nobody.
+    """
+    low, high = np.minimum(interval[..., 0], estimate), np.maximum(interval[..., 1], estimate)
+    return np.stack([low, high], axis=-1)
+
+
 def order_interval(draws: Array, confidence_level: float) -> ConfidenceInterval[float]:
     """Return the percentile interval by order statistics, so that inf stays inf."""
     ordered = np.sort(draws)

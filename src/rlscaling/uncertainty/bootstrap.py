@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import PARAMETER_NAMES
@@ -25,9 +26,9 @@ from rlscaling.fitting.verdict import Verdict, check_enough_points
 from rlscaling.parallel import run_tasks
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import interval, percent, plus_minus
-from rlscaling.solver.fitted_model import FittedModel, score_scale
-from rlscaling.solver.intervals import ConfidenceInterval, half_width_68, percentile_interval, union
-from rlscaling.solver.resampling import SCHEMES, Scheme, replicates
+from rlscaling.solver.fitted_model import FittedModel, score_range, score_scale
+from rlscaling.solver.intervals import ConfidenceInterval, containing, half_width_68, percentile_interval, union
+from rlscaling.solver.resampling import SCHEME, SCHEMES, Replicates, Scheme, joined, replicates
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import SIGMOID_ONLY
 from rlscaling.uncertainty.seed_spread import SEED_SD
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 CHUNK = 250  # replicates; fixed, so that chunk borders and seeds are the same on any number of workers
 MIN_TASK = 50  # replicates; fewer are not worth a task of their own
 POSTERIOR = "posterior"
-SCHEME = "ar1"
-"""The default scheme."""
-
 NEW_RUN = "'new run' adds the spread between seeds: sd {:g} of A; 'this run' is what more of this run would show"
 
 BOOTSTRAP_SCHEMES: Mapping[str, Scheme] = {
@@ -69,11 +67,13 @@ def bootstrap(
     ----------
     fit : SigmoidFit
         From `fit_sigmoid`, `fit_trace`, or a saved file.
-    scheme : {"ar1", "residual", "pairs", "block", "binomial", "posterior"}
-        ``ar1`` draws correlated noise from its posterior and refits: 95 % intervals contain the truth in about
-        95 % of runs. ``posterior`` draws the parameters from their posterior on a grid, with a prior on ``A``, ``B``
-        and ``C_mid`` (`Prior`): early runs are shrunk towards plausible values. The others, for comparison: independent
-        residuals, pairs, moving blocks, and sampling noise alone (``binomial``, needs the counts of a `Trace`).
+    scheme : {"departures", "ar1", "residual", "pairs", "block", "binomial", "posterior"}
+        ``departures`` draws noise, wander and departures from the sigmoid from their posterior and refits; ``A`` is
+        then the level of the run at eight times its compute, which real runs keep to. ``ar1`` draws correlated noise
+        only: its intervals are narrower, and hold where the run follows the sigmoid exactly. ``posterior`` draws the
+        parameters from their posterior on a grid, with a prior on ``A``, ``B`` and ``C_mid`` (`Prior`): early runs are
+        shrunk towards plausible values. The others, for comparison: independent residuals, pairs, moving blocks, and
+        sampling noise alone (``binomial``, needs the counts of a `Trace`).
     n_resamples : int
         Replicates, at least 2.
     confidence_level : float
@@ -120,9 +120,10 @@ def bootstrap(
     _check_data(BOOTSTRAP_SCHEMES[scheme], model)
     entropy = entropy_of(rng)
     if scheme == POSTERIOR:
-        draws = _posterior_draws(model, n_resamples, entropy)
+        drawn = Replicates(_posterior_draws(model, n_resamples, entropy), None, score_range(model))
     else:
-        draws = _run_chunks(model, scheme, n_resamples, entropy, n_jobs, on_progress)
+        drawn = _run_chunks(model, scheme, n_resamples, entropy, n_jobs, on_progress)
+    draws = drawn.draws()
     return Bootstrap(
         fit=fit,
         distribution=draws,
@@ -132,6 +133,7 @@ def bootstrap(
         seed_sd=seed_sd,
         rng_seed=entropy,
         notes=fit.notes,
+        _replicates=drawn,
     )
 
 
@@ -177,13 +179,13 @@ def _posterior_draws(model: FittedModel, n: int, entropy: int) -> Array:
     return posterior(model, SIGMOID_ONLY).draw(rng, n).parameters()
 
 
-def _chunks(model: FittedModel, scheme: str, entropy: int, sizes: list[tuple[int, int]]) -> Array:
-    """Return the replicates of some chunks, each (number, size), below one another."""
+def _chunks(model: FittedModel, scheme: str, entropy: int, sizes: list[tuple[int, int]]) -> Replicates:
+    """Return the replicates of some chunks, each (number, size), one after another."""
     parts = []
     for index, size in sizes:
         rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, index)))
         parts.append(replicates(model, scheme, rng, CHUNK, refit=size))
-    return np.concatenate(parts)
+    return joined(parts)
 
 
 def tasks_of(n: int) -> list[list[tuple[int, int]]]:
@@ -201,16 +203,16 @@ def _run_chunks(
     entropy: int,
     n_jobs: int,
     on_progress: Callable[[int, int], None] | None,
-) -> Array:
+) -> Replicates:
     tasks = [(model, scheme, entropy, sizes) for sizes in tasks_of(n)]
     parts: list[Any] = [None] * len(tasks)
     done = 0
     for index, part in run_tasks(_chunks, tasks, n_jobs, call="bootstrap"):
         parts[index] = part
-        done += len(part)
+        done += len(part.parameters)
         if on_progress is not None:
             on_progress(done, n)
-    return np.concatenate(parts)
+    return joined(parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -239,6 +241,7 @@ class Bootstrap(Document):
     seed_sd: float
     rng_seed: int
     notes: tuple[str, ...] = ()
+    _replicates: Replicates | None = field(default=None, repr=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -258,8 +261,9 @@ class Bootstrap(Document):
     @cached_property
     def confidence_interval(self) -> dict[str, ConfidenceInterval[float]]:
         """This-run interval of ``A, B, C_mid, R0``."""
-        rows = percentile_interval(self.distribution, self.confidence_level).tolist()
-        return {name: ConfidenceInterval(*ends) for name, ends in zip(PARAMETER_NAMES, rows, strict=True)}
+        rows = percentile_interval(self.distribution, self.confidence_level)
+        rows = containing(rows, np.array(self.fit.params.as_tuple()))
+        return {name: ConfidenceInterval(*ends) for name, ends in zip(PARAMETER_NAMES, rows.tolist(), strict=True)}
 
     @cached_property
     def confidence_interval_new_run(self) -> dict[str, ConfidenceInterval[float]]:
@@ -284,6 +288,12 @@ class Bootstrap(Document):
         Unlike a standard deviation it is not dominated by a few replicates with a very large C_mid.
         """
         return {name: half_width_68(self.distribution[:, j]) for j, name in enumerate(PARAMETER_NAMES)}
+
+    def curves(self, compute: ArrayLike) -> Array:
+        """Return where the run of each replicate stands at ``compute``, shape (n_resamples, m)."""
+        C = np.atleast_1d(np.asarray(compute, dtype=float))
+        drawn = self._replicates or Replicates(self.distribution, None, score_range(self.fit.fitted_model()))
+        return drawn.curves(C)
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same replicates at another confidence level, without resampling."""

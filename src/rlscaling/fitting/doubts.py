@@ -1,0 +1,101 @@
+"""`doubts_about`: what the caller gave, or the data seem to be, against what the evaluations say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from rlscaling.arrays import Array
+from rlscaling.curves.sigmoid import sigmoid
+from rlscaling.fitting.data import FitData, build
+from rlscaling.fitting.options import DEFAULT_B_BOUNDS, FitOptions
+from rlscaling.printing.numbers import number
+from rlscaling.solver.fitted_model import FittedModel, fit_model, score_scale
+
+CONTRADICTED = 16.0  # twice the log likelihood: four sd of one parameter
+FAR_OFF = 4.0  # sd, of the observation of R0
+LEAST_GAP = 0.05  # in pass rate, or in ranges of unbounded scores: a smaller gap does no harm
+MIN_EARLY = 3  # left-out evaluations
+MIN_RECORDS, P_RECORDS = 12, 1e-4
+
+
+def doubts_about(model: FittedModel, data: FitData, options: FitOptions) -> tuple[str, ...]:
+    """Return notes on given parameters that the evaluations contradict, a stray observation of R0, and records."""
+    notes = [*_given(model, data, options), _observation(model, data), _records(model)]
+    return tuple(note for note in notes if note)
+
+
+def is_contradicted(model: FittedModel, data: FitData, options: FitOptions) -> str | None:
+    """Return why a ceiling that was given cannot be that of the run, or None."""
+    if options.A is None:
+        return None
+    return next((note for note in _given(model, data, replace(options, B=None))), None)
+
+
+def _given(model: FittedModel, data: FitData, options: FitOptions) -> Iterator[str]:
+    """Yield a note for each given parameter without which the curve is far nearer to the evaluations."""
+    freed: dict[str, FitOptions] = {}
+    if options.A is not None:
+        freed["A"] = replace(options, A=None)
+    if options.B is not None:
+        freed["B"] = replace(options, B=None, B_bounds=DEFAULT_B_BOUNDS)
+    if isinstance(options.R0, float) and options.R0_se is None and options.method == "varpro":
+        freed["R0"] = replace(options, R0="free")
+    for name, others in freed.items():
+        free = fit_model(*build(data, others))
+        sd = max(free.noise.sd_long_run, 1e-3 * score_scale(model), 1e-300)
+        gain = (_ssr(model) - _ssr(free)) / sd**2
+        if gain > CONTRADICTED:
+            best = dict(zip(("A", "B", "C_mid", "R0"), free.params, strict=True))[name]
+            yield (
+                f"{name} was given as {getattr(options, name):g}; the evaluations contradict it: without it the best "
+                f"fit has {name} = {number(best, 3)}"
+            )
+
+
+def _ssr(model: FittedModel) -> float:
+    return float(np.sum(model.series.weights * model.residual**2))
+
+
+def _observation(model: FittedModel, data: FitData) -> str:
+    """Return a note where the first evaluation lies far off the curve, or off those left out after it."""
+    anchor = model.anchor
+    if anchor is None:
+        return ""
+    scale = score_scale(model)
+    expected = float(sigmoid(anchor.compute, *model.params))
+    sd = float(np.hypot(anchor.standard_error, model.noise.sd_marginal))
+    off = anchor.value - expected
+    early = (~data.used) & (np.arange(len(data)) != (data.anchor if data.anchor is not None else -1))
+    early &= data.compute < float(model.series.compute[0])
+    if early.sum() >= MIN_EARLY:
+        later = float(np.median(data.pass_rate[early][:MIN_EARLY]))
+        off = max(off, anchor.value - later, key=abs)
+    if abs(off) < max(FAR_OFF * sd, LEAST_GAP * scale):
+        return ""
+    where = "above" if off > 0 else "below"
+    return (
+        f"the first evaluation ({number(anchor.value, 3)}) lies {number(abs(off), 2)} {where} what follows, as in a "
+        'run that first learns the format; R0="free" (--R0 free) leaves it out'
+    )
+
+
+def _records(model: FittedModel) -> str:
+    """Return a note where scores that have noise never fall: the best so far, not the evaluations."""
+    y, n = model.series.y, model.n
+    steps = np.diff(y)
+    if n < MIN_RECORDS or np.any(steps < 0.0) or not model.rises:
+        return ""
+    sd = float(np.sqrt(np.mean(model.residual**2)))
+    if sd <= 1e-4 * abs(model.params[0] - model.params[3]):
+        return ""
+    curve: Array = np.diff(model.curve_of(model.params))
+    if float(log_ndtr(curve / (np.sqrt(2.0) * sd)).sum()) > np.log(P_RECORDS):
+        return ""
+    return (
+        f"no evaluation of {n} lies below the one before, though they scatter around the curve by {number(sd, 2)}: if "
+        "these are the best scores so far, give all evaluations, or A comes out too high"
+    )

@@ -1,0 +1,19 @@
+"""Trace files that lie beside this module."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from rlscaling.readers.read import read_trace
+from rlscaling.traces.trace import Trace
+
+
+def read_bundled(folder: str) -> dict[str, Trace]:
+    """Return the traces in a folder of ``data``, by name."""
+    place = resources.files("rlscaling.datasets") / "data" / folder
+    traces: dict[str, Trace] = {}
+    for file in sorted(place.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".jsonl"):
+            with resources.as_file(file) as path:
+                traces[path.stem] = read_trace(path)
+    return traces

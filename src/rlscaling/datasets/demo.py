@@ -19,4 +19,4 @@ def load_demo() -> dict[str, Trace]:
     >>> load_demo()["scalerl-8k"]
     Trace('scalerl-8k': 54 evaluations, 0 to 7950 gpu-hours, pass rate 0.348 to 0.585)
     """
-    return read_bundled("demo")
+    return read_bundled()

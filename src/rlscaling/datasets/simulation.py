@@ -74,6 +74,8 @@ def simulate(
     [0.35, 0.48, 0.603]
     """
     truth = {key: float(getattr(params, key)) for key in ("A", "B", "C_mid", "R0")}
+    noise = {"n_prompts": n_prompts, "n_samples": n_samples, "concentration": float(concentration)}
+    noise |= {"rho": rho, "wander_sd": wander_sd}
     _check_noise(n_prompts, n_samples, concentration, rho, wander_sd)
     bounded = 0 <= truth["R0"] <= 1 and 0 <= truth["A"] <= 1
     if n_prompts is not None and not bounded:
@@ -101,13 +103,7 @@ def simulate(
     metadata = {
         "simulated": True,
         "true_params": truth,
-        "noise": {
-            "n_prompts": n_prompts,
-            "n_samples": n_samples,
-            "concentration": float(concentration),
-            "rho": rho,
-            "wander_sd": wander_sd,
-        },
+        "noise": noise,
         "seed": int(rng) if isinstance(rng, int | np.integer) else None,
         "scale": "fraction" if bounded else "reward",
     }

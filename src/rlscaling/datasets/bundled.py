@@ -15,5 +15,5 @@ def read_bundled(*folder: str) -> dict[str, Trace]:
     for file in sorted(place.iterdir(), key=lambda file: file.name):
         if file.name.endswith(".jsonl"):
             with resources.as_file(file) as path:
-                traces[path.stem] = read_trace(path)
+                traces[file.name.removesuffix(".jsonl")] = read_trace(path)
     return traces

@@ -28,7 +28,6 @@ def figure1() -> dict[str, Trace]:
     Examples
     --------
     >>> from rlscaling import fit_trace
-    >>> from rlscaling.datasets import figure1
     >>> run = figure1()["scalerl-8b"]
     >>> run
     Trace('scalerl-8b': 34 evaluations, 1328 to 89367 gpu-hours, pass rate 0.402 to 0.64)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rlscaling import compare, datasets, fit_trace
 
 
@@ -17,13 +19,17 @@ def test_demo_tells_compares_and_writes(run: Any, here: Path) -> None:
     (out / "demo.png").write_text("old")
     said = run("demo")
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("These runs are simulated, not real training: curves from Table 1 of arXiv 2510.13786")
+    assert said.out.startswith("The first run is real: the 8B run of Figure 1 of arXiv 2510.13786")
     for text in (
-        "\napproximate [scalerl-8k]: A is known to within ±0.05 (95 %); run to about ",
-        ": inside the forecast interval [0.5",
+        "\nothers are simulated, not real training: curves from its Table 1 ",
+        "\n1. A real run, seen to 50,000 GPU-hours: what will it reach?\n",
+        " [scalerl-8b]: ",
+        "\ninside the forecast interval [0.6",
+        "the 9 later evaluations, which the fit never saw.",
+        "\n2. Two simulated recipes: which one for 100,000 GPU-hours?\n",
         "\ndecided: batch-2048 is best at 100,000 GPU-hours",
         "batch-2048 overtakes scalerl at 3",
-        "\n  rlscaling fit rlscaling-demo/scalerl.jsonl --compute 100000",
+        "\n  rlscaling fit rlscaling-demo/scalerl-8b.jsonl --compute 100000",
     ):
         assert text in said.out, text
     assert len(said.out.splitlines()) < 60, "it stays short"
@@ -32,12 +38,15 @@ def test_demo_tells_compares_and_writes(run: Any, here: Path) -> None:
         "demo.png",
         "notes.txt",
         "report.html",
+        "scalerl-8b.jsonl",
+        "scalerl-moe.jsonl",
         "scalerl.jsonl",
     ]
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
-    (next_command,) = re.findall(r"^  rlscaling (fit .*scalerl.jsonl --compute .*)$", said.out, flags=re.MULTILINE)
-    assert run(*next_command.split()).code == 0
+    first, early = re.findall(r"^  rlscaling (fit rlscaling-demo/.*?)(?:   \(.*)?$", said.out, flags=re.MULTILINE)
+    assert run(*first.split()).code == 0
+    assert run(*early.split()).out.startswith("ceiling-not-identified [scalerl-moe]")
 
 
 def test_demo_json_holds_the_numbers(run: Any) -> None:
@@ -47,7 +56,11 @@ def test_demo_json_holds_the_numbers(run: Any) -> None:
     assert value["seed"] == 1
     early, comparison = value["early_forecast"], value["comparison"]
     assert early["ci"][0] < early["observed"] < early["ci"][1]
+    assert (early["from_run"], early["compute"], early["n_later_evaluations"]) == ("scalerl-8b", 100_000, 9)
     assert early["extrapolation"][0]["pass_rate"] == early["forecast"]
+    real = datasets.figure1()["scalerl-8b"]
+    later = fit_trace(real, max_compute=50_000).predict(real.compute[-9:]) - real.pass_rate[-9:]
+    assert early["mean_error"] == pytest.approx(later.mean(), abs=1e-6)
     traces = datasets.load_demo()
     fits = {name: fit_trace(traces[name]) for name in ("scalerl", "batch-2048")}
     assert comparison == compare(fits, compute=100_000, rng=1).to_dict()

@@ -18,7 +18,7 @@ from rlscaling.fitting.fit import fit_trace
 
 def test_plan_of_a_batch_answers_the_others(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = log.with_name("short.jsonl")
-    write_trace(SCALERL_RUN.up_to(2500.0), short)
+    write_trace(SCALERL_RUN.up_to(2200.0), short)
     saved = save_fit(fit_trace(SCALERL_RUN, max_compute=5000), log.with_name("fit.json"))
     assert main(["plan", str(log), str(short), str(saved), "--json"]) == 3
     out = capsys.readouterr()

@@ -85,7 +85,7 @@ def test_fits_traces_and_arrays_agree_and_R0_may_be_missing():
     trace = datasets.load_demo()["scalerl"]
     one = select_model(trace)
     assert select_model(fit_trace(trace)).to_dict() == one.to_dict()
-    free = select_model(trace.compute[8:], trace.pass_rate[8:])
+    free = select_model(trace.compute[11:], trace.pass_rate[11:])
     assert "left out" in free.notes[0]
     assert "sigmoid, R0 fixed" not in [c.form for c in free.candidates]
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_chosen_from_is_refused():
     with pytest.raises(FitError, match="pass_rate is missing"):
         select_model([1.0, 2.0])
     with pytest.raises(FitError, match="8 points are too few to choose among the forms"):
-        select_model(trace.compute[7:15], trace.pass_rate[7:15])
+        select_model(trace.compute[10:18], trace.pass_rate[10:18])
 
 
 def test_paper_a4_with_noise():

@@ -59,7 +59,7 @@ def test_monitor_refuses_what_it_cannot_watch() -> None:
     with pytest.raises(FitError, match="the trace is in tokens"):
         monitor(dataclasses.replace(RUN, compute_unit="tokens"), fit)
     with pytest.raises(FitError, match="too few to watch"):
-        monitor(RUN, fit_trace(RUN, max_compute=2500))
+        monitor(RUN, fit_trace(RUN, max_compute=2200))
     with pytest.raises(FitError, match="takes a Trace and a SigmoidFit"):
         monitor(fit, RUN)  # type: ignore[arg-type]
     C = np.arange(0.0, 8001.0, 200.0)

@@ -69,7 +69,7 @@ def test_plan_refuses_or_says_so() -> None:
     with pytest.raises(FitError, match="A was given as 0.6"):
         plan(refit(fit, A=0.6))
     with pytest.raises(FitError, match="too few for a plan"):
-        plan(fit_trace(RUN, max_compute=2500))
+        plan(fit_trace(RUN, max_compute=2200))
     with pytest.raises(FitError, match="takes a SigmoidFit"):
         plan(RUN)  # type: ignore[arg-type]
     unreachable = plan(fit, target_half_width=1e-7, rng=0)

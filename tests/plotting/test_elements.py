@@ -40,14 +40,14 @@ def test_fit_shows_used_left_out_anchor_and_ceiling(whole: SigmoidFit) -> None:
     ax = plot_fit(whole, bootstrap=bootstrap(whole, n_resamples=100, rng=0))
     assert ax.get_title("left").startswith("identified: A is known to within ±0.02")
     used, left_out = line(ax, "fitted"), line(ax, "left out")
-    assert len(used.get_xdata()) == whole.n_points == 68
-    assert len(left_out.get_xdata()) == 6
+    assert len(used.get_xdata()) == whole.n_points == 97
+    assert len(left_out.get_xdata()) == 9
     assert left_out.get_markerfacecolor() == "none"
     anchor = line(ax, "anchor for R0")
     assert anchor.get_marker() == "D"
     assert anchor.get_xdata()[0] == ax.get_xticks()[0], "the anchor is at compute 0"
     assert horizontals(ax) == [whole.A]
-    assert any(text.startswith("A = 0.60") for text in legend(ax))
+    assert any(text.startswith("A = 0.61") for text in legend(ax))
 
 
 def test_curve_is_solid_in_the_fitted_range_and_dashed_outside(whole: SigmoidFit) -> None:
@@ -101,7 +101,7 @@ def test_given_ceiling_is_said() -> None:
 
 
 def test_too_few_points_for_an_interval(demo: dict[str, Trace]) -> None:
-    ax = plot_fit(fit_trace(demo["scalerl"].up_to(2400)))
+    ax = plot_fit(fit_trace(demo["scalerl"].up_to(2200)))
     assert "A not identified" in legend(ax)
     assert horizontals(ax) == []
     drawn(ax)
@@ -117,8 +117,8 @@ def test_forecast_shows_budgets_with_their_intervals(whole: SigmoidFit) -> None:
     boot = bootstrap(whole, n_resamples=100, rng=0)
     forecast = extrapolate(whole, [30_000, 100_000], bootstrap=boot)
     ax = plot_forecast(forecast, bootstrap=boot)
-    for i, budget in enumerate(("30,000", "100,000")):
-        marker = line(ax, f"at {budget}: 0.60")
+    for i, label in enumerate(("at 30,000: 0.60", "at 100,000: 0.61")):
+        marker = line(ax, label)
         assert list(marker.get_ydata()) == [forecast.pass_rate[i]]
     bars = [item for item in ax.lines if item.get_label() == "_bar"]
     np.testing.assert_allclose(np.transpose([bar.get_ydata() for bar in bars]), forecast.confidence_interval)

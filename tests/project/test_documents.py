@@ -53,10 +53,11 @@ def test_readme_python_examples_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def demo_folder(tmp_path, monkeypatch):
-    """A working directory with the trace that `rlscaling demo` leaves in it."""
+    """A working directory with the traces that `rlscaling demo` leaves in it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rlscaling-demo").mkdir()
-    rlscaling.write_trace(rlscaling.datasets.load_demo()["scalerl"], tmp_path / "rlscaling-demo" / "scalerl.jsonl")
+    for trace in (rlscaling.datasets.load_demo()["scalerl"], *rlscaling.datasets.figure1().values()):
+        rlscaling.write_trace(trace, tmp_path / "rlscaling-demo" / f"{trace.name}.jsonl")
 
 
 PAGES = ["README.md", *(path.relative_to(PROJECT).as_posix() for path in sorted((PROJECT / "docs").glob("*.md")))]

@@ -139,7 +139,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "sigmoid-fit-early": lambda: fit(max_compute=3000),
     "sigmoid-fit-flat": lambda: rl.fit_trace(rl.read_trace("logs/flat.jsonl")),
     "sigmoid-fit-refit": lambda: rl.refit(fit(), B=1.9),
-    "failed-fit": lambda: rl.fit_trace(demo()["scalerl"].up_to(900), on_error="return"),
+    "failed-fit": lambda: rl.fit_trace(demo()["scalerl"].up_to(600), on_error="return"),
     "curve-fit": lambda: rl.fit_curve(demo()["scalerl"].compute, demo()["scalerl"].pass_rate, form="gompertz"),
     "power-law-fit": lambda: rl.fit_power_law(demo()["scalerl"].compute, demo()["scalerl"].pass_rate),
     "bootstrap": boot,

@@ -27,11 +27,12 @@ from rlscaling.traces.trace_files import write_trace
 from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
 from rlscaling.version import __version__
 
-EARLY, WHOLE, OTHER = "scalerl-8k", "scalerl", "batch-2048"
-BUDGET, CHECK = 100_000.0, 16_000.0  # GPU-hours: the question, and the end of the run that the early forecast is for
+REAL, WHOLE, OTHER = "scalerl-8b", "scalerl", "batch-2048"
+SEEN, BUDGET = 50_000.0, 100_000.0  # GPU-hours: the part of the real run that is fitted, and the question
 ABOUT = (
-    "These runs are simulated, not real training: curves from Table 1 of arXiv 2510.13786 (R0 = 0.35 assumed),\n"
-    "with the noise of 1,000 prompts x 16 samples and the slow drift of real runs."
+    "The first run is real: the 8B run of Figure 1 of arXiv 2510.13786 (CC BY 4.0), read off the picture. The two\n"
+    "others are simulated, not real training: curves from its Table 1 (R0 = 0.35 assumed), evaluated as often as\n"
+    "there, with the noise of 1,000 prompts x 16 samples and the slow drift of real runs."
 )
 EXAMPLES = """\
 examples:
@@ -52,16 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Forecast a run from its first half, compare two recipes, write four files and return the exit code."""
+    """Forecast a real run from its first half, compare two recipes, write the files and return the exit code."""
     out = Path(args.out)
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; name a folder")
-    traces = datasets.load_demo()
-    fits = {name: fit_trace(traces[name]) for name in (EARLY, WHOLE, OTHER)}
+    real, simulated = datasets.figure1(), datasets.load_demo()
+    pair = {name: simulated[name] for name in (WHOLE, OTHER)}
+    fits = {name: fit_trace(trace) for name, trace in pair.items()} | {REAL: fit_trace(real[REAL].up_to(SEEN))}
     boots = {name: bootstrap(fit, rng=args.seed) for name, fit in fits.items()}
-    forecast = extrapolate(fits[EARLY], [CHECK, BUDGET], bootstrap=boots[EARLY])
-    check = _early_check(forecast, fits[WHOLE], traces[WHOLE])
-    comparison = compare({name: fits[name] for name in (WHOLE, OTHER)}, compute=BUDGET, rng=args.seed)
+    forecast = extrapolate(fits[REAL], BUDGET, bootstrap=boots[REAL])
+    check = _early_check(forecast, fit_trace(real[REAL]), real[REAL])
+    comparison = compare({name: fits[name] for name in pair}, compute=BUDGET, rng=args.seed)
     result = {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
@@ -76,17 +78,17 @@ def run(args: argparse.Namespace) -> int:
         printer = output.Printer(sys.stdout)
         printer.line(ABOUT)
         printer.line()
-        printer.heading("1. Half of a run, 8,000 GPU-hours: what will it reach?")
+        printer.heading(f"1. A real run, seen to {number(SEEN)} GPU-hours: what will it reach?")
         printer.document(forecast)
         printer.line(check["sentence"])
         printer.line()
-        printer.heading("2. Two recipes: which one for 100,000 GPU-hours?")
+        printer.heading(f"2. Two simulated recipes: which one for {number(BUDGET)} GPU-hours?")
         _print_comparison(printer, comparison)
     out.mkdir(parents=True, exist_ok=True)
     (out / "demo.json").write_text(json.dumps(result, allow_nan=False, indent=2) + "\n", encoding="utf-8")
-    write_trace(traces[WHOLE], out / "scalerl.jsonl", overwrite=True)
-    _draw(forecast, boots, traces[WHOLE], out / "demo.png")
-    pair = {name: traces[name] for name in (WHOLE, OTHER)}
+    for trace in (*real.values(), pair[WHOLE]):
+        write_trace(trace, out / f"{trace.name}.jsonl", overwrite=True)
+    _draw(forecast, boots, real[REAL], out / "demo.png")
     report = make_report(
         pair, compute=BUDGET, title="Two simulated recipes of arXiv 2510.13786, Table 1", rng=args.seed
     )
@@ -105,20 +107,20 @@ def _print_comparison(printer: output.Printer, comparison: Comparison) -> None:
 
 
 def _early_check(forecast: Forecast, whole: SigmoidFit, trace: Trace) -> dict[str, Any]:
-    """Return the forecast for the end of the run beside what the run reached."""
+    """Return the forecast for the budget beside what the run showed later."""
     later = trace.compute > forecast.fit.compute_range[1]
     error = float(np.mean(forecast.fit.predict(trace.compute[later]) - trace.pass_rate[later]))
     expected, ci = float(forecast.pass_rate[0]), forecast.confidence_interval.at(0)
-    observed = float(whole.predict(CHECK))
+    observed = float(whole.predict(BUDGET))
     place = "inside" if ci.low <= observed <= ci.high else "outside"
     sentence = (
-        f"The run went on to {number(CHECK)} GPU-hours and reached {number(observed, 3)}: {place} the forecast "
-        f"interval {interval(*ci)}.\nThe curve is off by {error:+.4f} on average over the {int(later.sum())} later "
-        "evaluations, which the fit never saw."
+        f"The run went on to {number(trace.compute[-1])} GPU-hours; fitted to its end it gives {number(observed, 3)} "
+        f"at {number(BUDGET)}:\n{place} the forecast interval {interval(*ci)}. The curve is off by {error:+.4f} on "
+        f"average over\nthe {int(later.sum())} later evaluations, which the fit never saw."
     )
     return {
-        "from_run": EARLY,
-        "compute": CHECK,
+        "from_run": trace.name,
+        "compute": BUDGET,
         "forecast": expected,
         "ci": list(ci),
         "observed": observed,
@@ -129,11 +131,12 @@ def _early_check(forecast: Forecast, whole: SigmoidFit, trace: Trace) -> dict[st
 
 
 def _print_next_steps(out: Path, stream: TextIO) -> None:
-    trace = out / "scalerl.jsonl"
+    files = [out / name for name in ("demo.png", "report.html", "demo.json", "scalerl.jsonl")]
+    real, moe = out / f"{REAL}.jsonl", out / "scalerl-moe.jsonl"
     print(
-        f"\nWrote {out / 'demo.png'}, {out / 'report.html'}, {out / 'demo.json'} and {trace}. Try next:\n"
-        f"  rlscaling fit {trace} --compute 100000 --plot fit.png\n"
-        f"  rlscaling fit {trace} --max-compute 3000 --compute 100000   (too early: it says so)\n"
+        f"\nWrote {', '.join(map(str, files))}, {real} and {moe}. Try next:\n"
+        f"  rlscaling fit {real} --compute 100000 --plot fit.png\n"
+        f"  rlscaling fit {moe} --max-compute 8000 --compute 100000   (too early: it says so)\n"
         "  rlscaling fit YOUR_RUN.csv",
         file=stream,
     )
@@ -151,8 +154,8 @@ def _draw(forecast: Forecast, boots: dict[str, Bootstrap], trace: Trace, path: P
         trace.compute[later], trace.pass_rate[later], "^", mfc="none", mec="#222222", ms=5, mew=0.8, zorder=3.5,
         label=f"{int(later.sum())} later evaluations, not fitted",
     )  # fmt: skip
-    plot_forecast(forecast, left, bootstrap=boots[EARLY])
+    plot_forecast(forecast, left, bootstrap=boots[REAL])
     plot_runs({name: boots[name] for name in (WHOLE, OTHER)}, right, compute=BUDGET)
-    right.set_title("two recipes, each fitted to its whole run", loc="left", fontsize=10)
-    figure.suptitle("Simulated runs from Table 1 of arXiv 2510.13786", fontsize=11)
+    right.set_title("two simulated recipes, each fitted to its whole run", loc="left", fontsize=10)
+    figure.suptitle("A real run (Figure 1) and two simulated ones (Table 1) of arXiv 2510.13786", fontsize=11)
     write_figure(figure, path)

@@ -122,7 +122,7 @@ def lay_out(folder: Path) -> None:
         rl.write_trace(run, folder / "seeds" / f"{run.name}.jsonl")
     logs, run = folder / "logs", demo()["scalerl"]
     rl.write_trace(fallen(), logs / "fallen.jsonl")
-    rl.write_trace(run.up_to(900), logs / "short.jsonl")
+    rl.write_trace(run.up_to(600), logs / "short.jsonl")
     flat = 0.4 + 0.003 * np.sin(np.arange(len(run)) ** 2)
     rl.write_trace(rl.Trace(run.compute, flat, name="flat"), logs / "flat.jsonl")
     tokens = rl.Trace(run.compute * 1e7, run.pass_rate, compute_unit="tokens", name="tokens")

@@ -47,11 +47,11 @@ class Task:
 NAMES = ("A", "B", "C_mid", "R(2x)", "R(4x)", "R(12x)", "R(100k)")
 
 
-def draw_replicates(fit: SigmoidFit, task: Task) -> np.ndarray:
+def draw_replicates(fit: SigmoidFit, task: Task) -> Replicates:
     """Return replicates of a fit by the scheme of a task."""
     model = fit.fitted_model()
     if task.around == "fit":
-        model = replace(model, centre=model.params)
+        model = replace(model, bootstrap_params=model.params)
     return replicates(model, task.scheme, np.random.default_rng([SEED, task.k]), task.replicates)
 
 
@@ -65,10 +65,10 @@ def one(task: Task) -> np.ndarray:
     targets = np.append(np.array([2.0, 4.0, 12.0]) * C[-1], 1e5)
     true = np.concatenate([params[:3], sigmoid(targets, *params)])
     fit = fit_sigmoid(C, y)
-    draws = draw_replicates(fit, task)
-    curves = sigmoid(targets, *(draws[:, j : j + 1] for j in range(4)))
+    drawn = draw_replicates(fit, task)
+    draws, curves = drawn.draws(), drawn.curves(targets)
     low, high = percentile_interval(np.concatenate([draws[:, :3], curves], axis=1), 0.95).T
-    known = draw_replicates(fit_sigmoid(C, y, R0=params[3]), task)
+    known = draw_replicates(fit_sigmoid(C, y, R0=params[3]), task).draws()
     known_low, known_high = percentile_interval(known[:, 0], 0.95)
     return np.concatenate(
         [(low <= true) & (true <= high), [high[0] - low[0], known_high - known_low, fit.A - params[0]]]

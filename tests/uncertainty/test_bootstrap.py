@@ -161,7 +161,7 @@ def test_the_frame_and_the_dict_say_the_same():
     for name in frame.index:
         assert [frame.loc[name, "ci_low"], frame.loc[name, "ci_high"]] == saved["ci"][name]
     assert [frame.loc["A", "ci_new_run_low"], frame.loc["A", "ci_new_run_high"]] == saved["ci_new_run"]["A"]
-    assert saved["scheme"] == "ar1"
+    assert saved["scheme"] == "departures"
     assert saved["n_resamples"] == 50
     assert saved["rng_seed"] == 0
     assert str(boot).startswith(f"{boot.verdict}: {boot.reason}\n")
@@ -208,7 +208,10 @@ def test_fewer_than_seven_points_have_no_interval(n):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scheme": "wild"}, "scheme='wild' is unknown; choose one of ar1, residual, pairs, block, binomial"),
+        (
+            {"scheme": "wild"},
+            "scheme='wild' is unknown; choose one of departures, ar1, residual, pairs, block, binomial",
+        ),
         ({"n_resamples": 1}, "n_resamples=1 must be a whole number of 2 or more"),
         ({"n_resamples": 10.5}, "n_resamples=10.5 must be"),
         ({"n_resamples": True}, "n_resamples=True must be"),

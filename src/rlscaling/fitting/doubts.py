@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from rlscaling.arrays import Array
-from rlscaling.curves.sigmoid import sigmoid
+from rlscaling.curves.sigmoid import PARAMETER_NAMES, sigmoid
 from rlscaling.fitting.data import FitData, build
 from rlscaling.fitting.options import DEFAULT_B_BOUNDS, FitOptions
 from rlscaling.printing.numbers import number
 from rlscaling.solver.fitted_model import FittedModel, fit_model, score_scale
 
 CONTRADICTED = 16.0  # twice the log likelihood: four sd of one parameter
+MATERIAL = {"A": 0.02, "R0": 0.02, "log_B": 0.25}  # and so far from the best value: less does no harm
 FAR_OFF = 4.0  # sd, of the observation of R0
 LEAST_GAP = 0.05  # in pass rate, or in ranges of unbounded scores: a smaller gap does no harm
 MIN_EARLY = 3  # left-out evaluations
@@ -24,20 +24,20 @@ MIN_RECORDS, P_RECORDS = 12, 1e-4
 
 def doubts_about(model: FittedModel, data: FitData, options: FitOptions) -> tuple[str, ...]:
     """Return notes on given parameters that the evaluations contradict, a stray observation of R0, and records."""
-    notes = [*_given(model, data, options), _observation(model, data), _records(model)]
+    notes = [*_given(model, data, options).values(), _observation(model, data), _records(model)]
     return tuple(note for note in notes if note)
 
 
 def is_contradicted(model: FittedModel, data: FitData, options: FitOptions) -> str | None:
     """Return why a ceiling that was given cannot be that of the run, or None."""
-    if options.A is None:
-        return None
-    return next((note for note in _given(model, data, replace(options, B=None))), None)
+    return None if options.A is None else _given(model, data, options).get("A")
 
 
-def _given(model: FittedModel, data: FitData, options: FitOptions) -> Iterator[str]:
-    """Yield a note for each given parameter without which the curve is far nearer to the evaluations."""
+def _given(model: FittedModel, data: FitData, options: FitOptions) -> dict[str, str]:
+    """Return a note on each given parameter without which the curve is far nearer to the evaluations."""
     freed: dict[str, FitOptions] = {}
+    notes: dict[str, str] = {}
+    scale = score_scale(model)
     if options.A is not None:
         freed["A"] = replace(options, A=None)
     if options.B is not None:
@@ -46,14 +46,18 @@ def _given(model: FittedModel, data: FitData, options: FitOptions) -> Iterator[s
         freed["R0"] = replace(options, R0="free")
     for name, others in freed.items():
         free = fit_model(*build(data, others))
-        sd = max(free.noise.sd_long_run, 1e-3 * score_scale(model), 1e-300)
+        sd = max(free.noise.sd_long_run, 1e-3 * scale)
         gain = (_ssr(model) - _ssr(free)) / sd**2
-        if gain > CONTRADICTED:
-            best = dict(zip(("A", "B", "C_mid", "R0"), free.params, strict=True))[name]
-            yield (
-                f"{name} was given as {getattr(options, name):g}; the evaluations contradict it: without it the best "
+        given, best = float(getattr(options, name)), dict(zip(PARAMETER_NAMES, free.params, strict=True))[name]
+        off = (
+            abs(np.log(given / best)) / MATERIAL["log_B"] if name == "B" else abs(given - best) / scale / MATERIAL[name]
+        )
+        if gain > CONTRADICTED and off > 1.0:
+            notes[name] = (
+                f"{name} was given as {given:g}; the evaluations contradict it: without it the best "
                 f"fit has {name} = {number(best, 3)}"
             )
+    return notes
 
 
 def _ssr(model: FittedModel) -> float:

@@ -92,7 +92,7 @@ class SigmoidModel(lmfit.Model):  # type: ignore[misc]
     >>> params["R0"].set(value=0.35, vary=False)
     >>> result = model.fit(run.pass_rate, params, compute=run.compute)
     >>> round(result.best_values["A"], 3)
-    0.609
+    0.611
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from rlscaling.printing.numbers import number, unit_text
 from rlscaling.solver.fitted_model import FittedModel
 
 FLAT, FALLING, MISFIT = "flat", "falling", "misfit"
-P_FLAT, P_COLLAPSE, P_MISFIT = 0.003, 0.0005, 0.001
+P_FLAT, P_COLLAPSE, P_MISFIT = 0.01, 0.0005, 0.001
 P_RANK = {True: 0.001, False: 0.0005}  # of a rise, and of a decline
 STRONG_TAU, P_STRONG = 0.42, 0.03  # Kendall's tau of a clear rise, and what its p-value must be
 P_PEAK, P_PEAK_OF_FEW, FEW = 0.001, 0.01, 10

@@ -147,3 +147,11 @@ def test_points_outside_the_range_of_the_curve_have_no_F():
     assert len(compute) < np.sum(C >= 1500)
     assert math.isfinite(loo.slopes["b"])
     assert weight.max() <= 1 / 16 + 1e-12
+
+
+def test_slopes_take_the_weights_of_the_fit_into_account():
+    curve = fitted((0.61, 2.0, 2542.0, 0.35)).predict(C)
+    noise = np.random.default_rng(0).normal(0, 1, len(C)) * np.where(np.arange(len(C)) % 2 == 0, 1e-4, 0.03)
+    broken, w = curve + noise, np.where(np.arange(len(C)) % 2 == 0, 1e8, 1e3)
+    fits = {"scalerl": fitted((0.61, 2.0, 2500.0, 0.35)), "loo-x": fit_sigmoid(C, broken, weights=w)}
+    assert leave_one_out(fits, rng=0, n_resamples=100).slopes["loo-x"] == pytest.approx(2.0, abs=0.02)

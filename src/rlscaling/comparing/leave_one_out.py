@@ -18,6 +18,7 @@ from rlscaling.comparing.pairwise import PairVerdict
 from rlscaling.comparing.recipe_estimate import Scope
 from rlscaling.curves.sigmoid import gain_share
 from rlscaling.errors import FitError
+from rlscaling.fitting.data import relative_weights
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import interval, number, plus_minus
@@ -64,7 +65,7 @@ class LeaveOneOut(Document):
         """Return ``(compute, F, weight)`` of a recipe's evaluations, with the common ceiling and R0.
 
         ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` is ``C**B`` on the curve. The weight is the inverse variance of
-        log F for equal noise of R. Evaluations outside (R0, A) have no F and are omitted.
+        log F for noise of R as the weights of the fit say. Evaluations outside (R0, A) have no F and are omitted.
         """
         C, log_F, weight = self._linearized(name)
         with np.errstate(over="ignore"):  # FLOPs to the power of B may overflow
@@ -78,13 +79,14 @@ class LeaveOneOut(Document):
             np.concatenate([getattr(fit.data, column)[fit.data.used] for fit in recipe.fits])
             for column in ("compute", "pass_rate")
         )
+        w = np.concatenate([relative_weights(fit.data) for fit in recipe.fits])
         if not recipe.verdict.has_curve or A == R0:
             return C[:0], R[:0], R[:0]
         share = (R - R0) / (A - R0)
         inside = (share > 0) & (share < 1) & (C > 0)
-        C, share = C[inside], share[inside]
+        C, share, w = C[inside], share[inside], w[inside]
         s = gain_share(C, B, C_mid)
-        return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), (s * (1.0 - s)) ** 2
+        return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), w * (s * (1.0 - s)) ** 2
 
     def _curve(self, name: str) -> tuple[float, float, float, float]:
         summary = self.comparison.recipe(name).summary

@@ -59,7 +59,7 @@ def select(
     FitError
         When fewer than 5 points are left: with the range of the data and the option to add.
     """
-    w = None if weights is None else _checked_weights(weights, len(C))
+    w = None if weights is None else checked_weights(weights, len(C))
     dropped = np.zeros(len(C), dtype=bool)
     for low, high in o.exclude:
         dropped |= (low <= C) & (high >= C)
@@ -83,7 +83,14 @@ def select(
     return FitData(C, y, used, anchor, w, **columns), tuple(notes)
 
 
-def _checked_weights(weights: ArrayLike, n: int) -> Array:
+def checked_weights(weights: ArrayLike, n: int) -> Array:
+    """Return the weights as an array.
+
+    Raises
+    ------
+    FitError
+        Unless there is one positive, finite number for each of ``n`` evaluations.
+    """
     w = as_floats(weights, "weights")
     if len(w) != n:
         raise FitError(f"weights has {len(w)} values for {n} evaluations; give one per evaluation")

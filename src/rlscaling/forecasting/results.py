@@ -43,7 +43,8 @@ class Forecast(Document):
         False where the data do not support a number: beyond twice the data when the ceiling is not identified, and
         anywhere beyond the data when the run is flat, falling or a misfit. The interval is given either way.
     evaluations : array of shape (n_resamples, n)
-        One evaluation at each budget: the draw with the noise of an evaluation.
+        One evaluation at each budget: the draw with the noise of an evaluation, of a weighted fit with that of the
+        weight given or of the last evaluations.
     method : str
         ``sigmoid`` or ``averaged``; with ``averaged`` the pass rate is the median of the draws.
     rng_seed : int
@@ -88,7 +89,10 @@ class Forecast(Document):
 
     @cached_property
     def prediction_interval(self) -> ConfidenceInterval[Array]:
-        """Interval of one evaluation of this run at each budget: arrays of shape (n,)."""
+        """Interval of one evaluation of this run at each budget: arrays of shape (n,).
+
+        For a weighted fit it is that of the ``weight`` given to `extrapolate`.
+        """
         return interval_of(percentile_interval(self.evaluations, self.confidence_level))
 
     def at_level(self, confidence_level: float) -> Self:

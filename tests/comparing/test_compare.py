@@ -159,3 +159,9 @@ def test_options_out_of_range(three):
     ):
         with pytest.raises(FitError, match=message):
             compare(three, **options)
+
+
+def test_too_few_draws_for_the_level_are_noted():
+    fits = {name: fit_sigmoid(C, noisy(SCALERL, seed)) for seed, name in enumerate("ab")}
+    found = compare(fits, rng=0, n_resamples=100, confidence_level=0.999)
+    assert any("100 replicates are too few for a 99.9 % interval" in note for note in found.notes)

@@ -30,7 +30,7 @@ from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.printing.document import Document, Table
 from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, spread_of
-from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed
+from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed, with_count_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +175,7 @@ def compare_inputs(
     notes = [*runs.notes, *R0_notes(runs, fitted.R0, fitted.R0_free, fitted.R0_error, scale)]
     return Comparison(
         tuple(recipes), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,
-        runs.common_compute, level, seed_sd, entropy, tuple(notes),
+        runs.common_compute, level, seed_sd, entropy, with_count_note(tuple(notes), n_resamples, level),
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _signed(value: float, error: float) -> str:
-    text = plus_minus(value, error)
+    text = plus_minus(value, error, may_be_zero=True)
     return text if value < 0 or text.startswith("-") else f"+{text}"
 
 

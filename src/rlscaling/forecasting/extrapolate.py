@@ -18,7 +18,7 @@ from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import DEFAULT, Prior
 from rlscaling.uncertainty.seed_spread import SEED_SD
-from rlscaling.validation import RngLike, check_seed_sd, entropy_of
+from rlscaling.validation import RngLike, check_seed_sd, entropy_of, with_count_note
 
 N_DRAWS = 1000
 AVERAGED = "averaged"
@@ -174,7 +174,8 @@ def extrapolate(
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=_curves(with_seeds, budgets), supported=supported,
-        confidence_level=boot.confidence_level, rng_seed=boot.rng_seed, notes=tuple(notes),
+        confidence_level=boot.confidence_level, rng_seed=boot.rng_seed,
+        notes=with_count_note(tuple(notes), boot.n_resamples, boot.confidence_level),
         evaluations=draws + _evaluation_noise(fit, boot, weight, budgets),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlscaling.arrays import Array, Mask
+from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import gain_share, log_compute, sigmoid
 from rlscaling.solver.fitted_model import N_STARTS, FittedModel
 from rlscaling.solver.resampling import REFIT_RTOL, data_sets
@@ -108,7 +108,7 @@ class JointFit:
     Attributes
     ----------
     params : array of shape (runs, 4)
-        ``A, B, C_mid, R0``.
+        ``A, B, C_mid, R0``; of a run without a curve ``A`` and ``R0`` are the level at which it stands.
     draws : array of shape (runs, size, 4)
     R0, R0_draws : float and array of shape (size,), or None
         The shared R0; None where each run has its own.
@@ -124,13 +124,20 @@ class JointFit:
     R0_error: Array
 
 
-def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> JointFit:
+def fit_group(
+    group: JointData,
+    *,
+    shared_R0: bool,
+    levels: Sequence[tuple[float, float] | None],
+    on_progress: Progress | None = None,
+) -> JointFit:
     """Fit and resample every run; with ``shared_R0`` at one R0, which is estimated anew in every draw.
 
     The shared R0 is the mean of the runs' own R0, weighted by their precision: to first order the joint least-squares
-    fit. A run with a fixed R0 determines it; a run that is flat, falling or a misfit (not ``has_curve``, shape (runs,))
-    has no weight, unless all are.
+    fit. A run with a fixed R0 determines it; a run that is flat, falling or a misfit has no weight, unless all are. It
+    keeps a level of its own: that in ``levels``, with its error; None for runs with a curve.
     """
+    has_curve = np.array([level is None for level in levels])
     runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
     params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
 
@@ -147,16 +154,32 @@ def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress
     low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
     if not shared_R0:
+        for i, level in enumerate(levels):
+            _keep_level(group, i, level, params, draws)
         return JointFit(params, draws, None, None, R0_free, error)
     weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
     weight /= weight.sum()
     R0_draws = np.asarray(weight @ draws[:, :, 3])
     R0 = float(weight @ R0_free)
-    for i, model in enumerate(group.models):
-        params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
-        draws[i] = refit_with_fixed(model, group.series(i), R0_draws, None)
+    for i, (model, level) in enumerate(zip(group.models, levels, strict=True)):
+        if level is None:
+            params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
+            draws[i] = refit_with_fixed(model, group.series(i), R0_draws, None)
+        _keep_level(group, i, level, params, draws)
         count()
     return JointFit(params, draws, R0, R0_draws, R0_free, error)
+
+
+def _keep_level(group: JointData, i: int, level: tuple[float, float] | None, params: Array, draws: Array) -> None:
+    """Make the curve of run ``i`` a constant, where it has a level of its own."""
+    if level is None:
+        return
+    rng = np.random.default_rng(np.random.SeedSequence(group.entropy, spawn_key=(6, *group.names[i])))
+    drawn = level[0] + level[1] * rng.standard_normal(group.size)
+    if group.models[i].problem.ordered:
+        drawn = np.clip(drawn, 0.0, group.models[i].problem.A_max)
+    params[i, [0, 3]] = level[0]
+    draws[i, :, 0] = draws[i, :, 3] = drawn
 
 
 def common_ceiling(

@@ -34,7 +34,7 @@ def standing(fit: SigmoidFit, until: float = math.inf) -> tuple[float, float]:
     >>> from rlscaling import fit_sigmoid
     >>> fit = fit_sigmoid(np.arange(0, 16001, 400.0), np.linspace(0.35, 0.05, 41))
     >>> str(fit.verdict), round(standing(fit)[0], 3)
-    ('falling', 0.058)
+    ('falling', 0.057)
     """
     model = fit.fitted_model()
     n = max(int(np.searchsorted(model.series.compute, until, side="right")), LEAST)

@@ -83,6 +83,27 @@ def check_level(confidence_level: float) -> float:
     return level
 
 
+TOO_FEW = "replicates are too few for"
+
+
+def with_count_note(notes: tuple[str, ...], n: int, confidence_level: float) -> tuple[str, ...]:
+    """Return notes with one more where ``n`` replicates cannot tell the interval: fewer than one lies outside each end.
+
+    Examples
+    --------
+    >>> with_count_note((), 100, 0.9999)[0].split(":")[0]
+    '100 replicates are too few for a 99.99 % interval'
+    >>> with_count_note((), 100, 0.95)
+    ()
+    """
+    needed = math.ceil(round(2.0 / (1.0 - confidence_level), 3))
+    others = tuple(note for note in notes if TOO_FEW not in note)
+    if n >= needed:
+        return others
+    level = f"{100.0 * confidence_level:.6g} %"
+    return (*others, f"{n:,} {TOO_FEW} a {level} interval: its ends are the outermost of them; {needed:,} would do")
+
+
 def check_n_resamples(n_resamples: Any, least: int = 2) -> int:
     """Return ``n_resamples`` when it is a number of replicates, ``least`` or more.
 

@@ -58,7 +58,7 @@ def test_runs_that_are_no_sigmoid_are_shown_and_never_decided(three):
         assert math.isnan(found.best[name])
     assert sum(p for p in found.best.values() if p == p) == pytest.approx(1.0)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["probability_best"]["flat"] is None
-    assert "flat takes no part: no rise beyond the noise" in str(found)
+    assert "flat is not extrapolated: no rise beyond the noise" in str(found)
     assert "slow - flat" not in str(found)
     only = compare(fits, rng=0)
     assert sum(only.best.values()) == pytest.approx(1.0)
@@ -159,3 +159,54 @@ def test_options_out_of_range(three):
     ):
         with pytest.raises(FitError, match=message):
             compare(three, **options)
+
+
+def test_too_few_draws_for_the_level_are_noted():
+    fits = {name: fit_sigmoid(C, noisy(SCALERL, seed)) for seed, name in enumerate("ab")}
+    found = compare(fits, rng=0, n_resamples=100, confidence_level=0.999)
+    assert any("100 replicates are too few for a 99.9 % interval" in note for note in found.notes)
+
+
+def _at_level(level, seed=0):
+    fit = fit_sigmoid(C, level + np.random.default_rng(seed).normal(0, 0.004, len(C)))
+    assert str(fit.verdict) == "flat"
+    return fit
+
+
+def test_bug_no_bet_against_a_flat_run_that_stands_higher():
+    """A run at 0.90 throughout was beaten, 'decided, probability > 0.99', by one that ends at 0.60."""
+    found = compare({"good": fitted(SCALERL, 1), "top": _at_level(0.9), "dead": _at_level(0.1, 1)}, rng=0)
+    assert not found.decided
+    assert found.best["good"] < 0.01
+    assert found.standing_above == ("top",)
+    assert found.headline.startswith("undecided: top (flat) stands at 0.90")
+    assert "of the others good is most likely best" in found.headline
+    record = found.to_dict()
+    assert (record["decided"], record["standing_above"]) == (False, ["top"])
+    lower = compare({"good": fitted(SCALERL, 1), "dead": _at_level(0.1, 1)}, rng=0)
+    assert lower.decided
+    assert lower.standing_above == ()
+
+
+@pytest.mark.parametrize("shared_R0", [True, False])
+@pytest.mark.parametrize("level", [0.0, 0.10, 0.90])
+def test_bug_a_flat_run_keeps_its_own_level(level, shared_R0):
+    """A run at 0.10 was given a pass rate of 0.348, because the R0 of the others was forced on it."""
+    flat = fit_sigmoid(C, np.zeros(len(C))) if level == 0.0 else _at_level(level)
+    found = compare({"good": fitted(SCALERL, 1), "x": flat}, rng=0, shared_R0=shared_R0)
+    row = next(row for row in found.to_dict()["recipes"] if row["recipe"] == "x")
+    low, high = row["extrapolation"][0]["ci"]
+    assert low <= level + 1e-9
+    assert high >= level - 0.003
+    assert high - low < 0.01
+    assert row["A"] == row["R0"] == pytest.approx(level, abs=0.002)
+    assert pytest.approx(0.35, abs=0.03) == found.recipe("good").summary["R0"]
+    assert f"flat, at {level:.1f}"[:9] in str(found)
+
+
+def test_within_the_data_a_run_without_a_curve_is_compared_by_what_was_observed():
+    found = compare({"good": fitted(SCALERL, 1), "dead": _at_level(0.35)}, rng=0, compute=float(C[-1]))
+    assert found.pair_verdict("dead", "good", on="R") == "lower"
+    assert compare({"good": fitted(SCALERL, 1), "dead": _at_level(0.35)}, rng=0).pair_verdict(
+        "dead", "good", on="R"
+    ) == "undecided"  # fmt: skip

@@ -54,7 +54,7 @@ def test_common_ceiling_is_stationary_in_every_draw(three):
 def test_shared_R0_is_the_joint_least_squares_fit_to_first_order():
     fits = [fitted(SCALERL, 70 + k, R0="free") for k in range(4)]
     group = JointData(tuple(fit.fitted_model() for fit in fits), tuple((k,) for k in range(4)), 400, 1)
-    found = fit_group(group, shared_R0=True, has_curve=np.ones(4, dtype=bool))
+    found = fit_group(group, shared_R0=True, levels=[None] * 4)
     own = np.array([fit.R0 for fit in fits])
     assert own.min() < found.R0 < own.max()
     assert half_width_68(found.R0_draws) < found.R0_error.min()

@@ -147,3 +147,37 @@ def test_points_outside_the_range_of_the_curve_have_no_F():
     assert len(compute) < np.sum(C >= 1500)
     assert math.isfinite(loo.slopes["b"])
     assert weight.max() <= 1 / 16 + 1e-12
+
+
+def test_slopes_take_the_weights_of_the_fit_into_account():
+    curve = fitted((0.61, 2.0, 2542.0, 0.35)).predict(C)
+    noise = np.random.default_rng(0).normal(0, 1, len(C)) * np.where(np.arange(len(C)) % 2 == 0, 1e-4, 0.03)
+    broken, w = curve + noise, np.where(np.arange(len(C)) % 2 == 0, 1e8, 1e3)
+    fits = {"scalerl": fitted((0.61, 2.0, 2500.0, 0.35)), "loo-x": fit_sigmoid(C, broken, weights=w)}
+    assert leave_one_out(fits, rng=0, n_resamples=100).slopes["loo-x"] == pytest.approx(2.0, abs=0.02)
+
+
+DEAD = {
+    "flat": 0.35 + np.random.default_rng(7).normal(0, 0.004, len(C)),
+    "falling": 0.35 - 0.30 * C / C[-1] + np.random.default_rng(8).normal(0, 0.004, len(C)).clip(-0.01),
+    "zero": np.zeros(len(C)),
+}
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_bug_a_variant_that_is_dead_or_collapses_is_lower(name):
+    """The first line said 'no difference shown' of it."""
+    fits = {"scalerl": fitted(SCALERL, 1), "loo-x": fit_sigmoid(C, DEAD[name].clip(0, 1)), "loo-y": fitted(SCALERL, 2)}
+    loo = leave_one_out(fits, rng=0)
+    verdict = fits["loo-x"].verdict
+    assert loo.headline.startswith(f"against scalerl: lower R at 16,000 GPU-hours: loo-x ({verdict})")
+    assert "no difference shown: loo-y" in loo.headline
+    row = next(row for row in loo.to_dict()["recipes"] if row["recipe"] == "loo-x")
+    assert row["R_vs_reference"] == "lower"
+    assert loo.verdict("loo-x", on="R") == "lower"
+    assert "R lower" in str(loo)
+
+
+def test_variants_of_a_dead_reference_are_higher():
+    fits = {"scalerl": fit_sigmoid(C, DEAD["flat"]), "loo-x": fitted(SCALERL, 1)}
+    assert leave_one_out(fits, rng=0).headline == "against scalerl: higher R at 16,000 GPU-hours: loo-x (identified)"

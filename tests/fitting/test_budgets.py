@@ -90,3 +90,8 @@ def test_a_run_off_the_law_carries_no_forecast(kind, rng):
     forecast = extrapolate(fit, [8000.0, 20_000.0], rng=0)
     assert forecast.supported.tolist() == [True, False]
     assert f"the verdict is {kind}" in str(forecast)
+
+
+def test_bug_a_budget_out_of_range_is_not_called_infinite():
+    with pytest.raises(FitError, match=r"compute\[0\] is 1e\+300, outside 1e-100 to 1e\+100; give it .* another unit"):
+        extrapolate(FIT, 1e300)

@@ -125,3 +125,23 @@ def test_aicc_needs_points():
 def test_the_slow_shape_is_for_the_averaged_forecast_alone():
     with pytest.raises(FitError, match="form='slow' is unknown; choose one of sigmoid, power-law"):
         fit_curve(C, power_law(C, 0.7, 0.6, 20.0), form="slow")
+
+
+@pytest.mark.parametrize("form", ["sigmoid", "power-law", "exponential", "log-linear", "gompertz", "richards"])
+def test_a_weight_of_two_is_the_point_twice(form):
+    """Weights of 1 and 2 give the curve of the data in which every second point occurs twice (a hair apart)."""
+    y = power_law(C, 0.62, 0.9, 300.0) + NOISE
+    w = np.where(np.arange(len(C)) % 2 == 0, 2.0, 1.0)
+    twice = np.sort(np.concatenate([C, C[::2] * (1 + 1e-9)]))
+    y_twice = y[np.searchsorted(C, twice / (1 + 1e-9) - 1e-3)]
+    weighted, repeated = fit_curve(C, y, form=form, weights=w, R0=None), fit_curve(twice, y_twice, form=form)
+    np.testing.assert_allclose(weighted.predict(C), repeated.predict(C), atol=2e-6)
+
+
+def test_weights_are_cut_with_the_points_and_checked():
+    with_zero, y = np.append(0.0, C), np.append(0.1, power_law(C, 0.6, 0.5, 3.0) + NOISE)
+    w = np.linspace(1.0, 2.0, len(y))
+    whole = fit_power_law(with_zero, y, weights=w, min_compute=0)
+    assert whole.params == pytest.approx(fit_power_law(C, y[1:], weights=w[1:], min_compute=0).params)
+    with pytest.raises(FitError, match=f"weights has 2 values for {len(y)} evaluations"):
+        fit_power_law(with_zero, y, weights=[1.0, 2.0])

@@ -116,3 +116,49 @@ def test_paper_a4_with_noise():
     assert np.median(late) == pytest.approx(0.745, abs=0.015)
     assert 0.70 < min(late) < max(late) < 0.80
     assert np.median(ours) == pytest.approx(0.645, abs=0.004)
+
+
+def weighted_run() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    C = np.arange(0, 16_001, 400.0)
+    sd = np.where(np.arange(len(C)) % 2 == 0, 0.002, 0.02)
+    rng = np.random.default_rng(0)
+    return C, 0.35 + 0.26 / (1 + (2542 / np.maximum(C, 1e-9)) ** 1.92) + rng.normal(0, 1, len(C)) * sd, 1.0 / sd**2
+
+
+def test_bug_weights_act_on_every_form():
+    """SciML/CurveFit.jl#96, ESPEI#176, curveball#113: weights were ignored without a word."""
+    from scipy.optimize import least_squares
+
+    C, y, w = weighted_run()
+    by_option, by_fit = select_model(C, y, weights=w), select_model(fit_sigmoid(C, y, weights=w))
+    plain = select_model(C, y)
+    assert str(by_option) == str(by_fit) != str(plain)
+    assert "evaluations weighted as given" in str(by_option)
+    for a, b in zip(by_option.candidates, by_fit.candidates, strict=True):
+        assert a.form == b.form
+        assert a.A == pytest.approx(plain_of(plain, a.form).A, abs=0.2) or math.isnan(a.A)
+    used = C >= 1500
+    root = np.sqrt(w[used])
+    best = least_squares(
+        lambda p: root * (p[0] - (p[0] - p[2]) * np.exp(-C[used] / np.exp(p[1])) - y[used]),
+        [0.6, 8.0, 0.3], x_scale=[0.1, 1.0, 0.1],
+    )  # fmt: skip
+    assert plain_of(by_option, "exponential").A == pytest.approx(best.x[0], abs=1e-6)
+
+
+def plain_of(selection, form):
+    return next(candidate for candidate in selection.candidates if candidate.form == form)
+
+
+def test_the_likelihood_of_weighted_points_is_that_of_their_variances():
+    C, y, w = weighted_run()
+    chosen = select_model(C, y, weights=w, noise="iid").candidates[0]
+    n = int((C >= 1500).sum())
+    v = np.mean(w[C >= 1500]) / w[C >= 1500]
+    expected = -0.5 * (n * (math.log(2 * math.pi * chosen.ssr / n) + 1) + np.log(v).sum())
+    assert chosen.log_likelihood == pytest.approx(expected, rel=1e-12)
+
+
+def test_options_with_a_fit_change_it():
+    C, y, _ = weighted_run()
+    assert select_model(fit_sigmoid(C, y), max_compute=12_000).n_points == int(((C >= 1500) & (C <= 12_000)).sum())

@@ -196,3 +196,31 @@ def test_epoch_needs_a_trace_that_records_it() -> None:
         fit_trace(without, min_compute="epoch")
     with pytest.raises(FitError, match="'epoch' where the trace records it"):
         fit_trace(trace)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"min_compute": 0, "max_compute": 8000}, "20 left out (max_compute 8,000)"),
+        ({"min_compute": 0, "exclude": [(5000, 7000)]}, "5 left out (exclude)"),
+        ({}, "3 left out (min_compute 1,500)"),
+        (
+            {"max_compute": 8000, "exclude": [(5000, 7000)]},
+            "28 left out (3 by min_compute 1,500, 20 by max_compute 8,000, 5 by exclude)",
+        ),
+    ],
+)
+def test_bug_the_reason_why_points_were_left_out(options, text):
+    """It was min_compute, whatever had left them out."""
+    assert text in str(fit_sigmoid(C, Y_QUIET, **options))
+
+
+@pytest.mark.filterwarnings("error")
+def test_bug_weights_of_any_size_are_relative():
+    huge = fit_sigmoid(C, Y, weights=np.full(len(C), 1e300))
+    assert fit_sigmoid(C, Y).params == huge.params
+
+
+def test_bug_scores_too_small_for_their_squares_are_refused():
+    with pytest.raises(FitError, match=r"no pass_rate is larger than 1e-200, below 1e-100; multiply it by a constant"):
+        fit_sigmoid(np.arange(16.0), np.linspace(0.1, 1, 16) * 1e-200, min_compute=0, A_max=math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -268,3 +269,37 @@ def test_parameters_are_a_mapping_too():
     assert {**P} == dict(P) == {"A": P.A, "B": P.B, "C_mid": P.C_mid, "R0": P.R0}
     with pytest.raises(KeyError):
         P["keys"]
+
+
+def test_bug_a_run_of_zeros_is_printed_as_0_and_stays_in_its_bounds():
+    """sprouffske/growthcurver#17: '(0 ± 5)e-152', and an interval of A below 0."""
+    fit = fit_sigmoid(np.arange(0, 16_001, 400.0), np.zeros(41))
+    assert "e-1" not in str(fit)
+    assert fit.confidence_interval is not None
+    for name in ("A", "R0"):
+        low, high = fit.confidence_interval[name]
+        assert 0.0 <= low <= high <= 1.0
+    assert interval(*fit.confidence_interval["A"]) == "[0, 0]"
+
+
+def test_bug_data_without_noise_have_no_sixteen_digits():
+    """scipy/scipy#14351, scikit-hep/resample#84: degenerate replicates."""
+    x = np.arange(1, 50, 5.0)
+    fit = fit_sigmoid(x, 0.1 + 0.6 / (1 + (15 / x) ** 2), compute_unit="steps", min_compute=0)
+    for text in (str(fit), str(extrapolate(fit, 69, rng=0)), str(bootstrap(fit, rng=0, n_resamples=50))):
+        digits = re.findall(r"\d+\.(\d+)", text)
+        assert max(map(len, digits), default=0) <= 4, text
+
+
+def test_bug_the_lower_end_beside_an_interval_is_the_one_in_it():
+    """asteca/ASteCA#213, the US census: 'at least 0' stood beside [630, 7.84e+08], and C_mid was '0 ± 110,000'."""
+    census = [
+        3.929, 5.308, 7.240, 9.638, 12.866, 17.069, 23.192, 31.443, 38.558, 50.156, 62.948, 75.996, 91.972, 105.711,
+        122.775, 131.669, 150.697, 179.323, 203.185, 226.546, 248.710,
+    ]  # fmt: skip
+    years = 10.0 * np.arange(1, 22)
+    fit = fit_sigmoid(years, np.array(census), compute_unit="steps", min_compute=0, A_max=math.inf)
+    rows = {row[0]: row for row in fit.tables()[0].rows}
+    assert rows["A"][2].startswith("[" + rows["A"][3].removeprefix("at least ") + ",")
+    assert rows["A"][3] != "at least 0"
+    assert all(not row[1].startswith("0 ±") for row in rows.values())

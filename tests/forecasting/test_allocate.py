@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers.scalerl import RUN
-from rlscaling import FitError, Trace, allocate, fit_trace, plan, refit
+from helpers.scalerl import RUN, TRUTH
+from rlscaling import FitError, Trace, allocate, fit_sigmoid, fit_trace, plan, refit
+from rlscaling.forecasting.allocate import Allocation
 
 
 def test_shares_follow_the_rule_of_chen() -> None:
@@ -44,3 +45,27 @@ def test_allocate_drops_the_hopeless_and_refuses_bad_input() -> None:
         allocate(fits, -1.0)
     with pytest.raises(FitError, match="one unit"):
         allocate(fits | {"t": refit(fits["good"], compute_unit="steps", min_compute=0)}, 10_000)
+
+
+def test_bug_a_flat_run_that_stands_higher_is_not_dropped() -> None:
+    """A run at 0.90 throughout was dropped, and those that end at 0.60 called the best."""
+    C = np.arange(0, 16_001, 400.0)
+    noise = np.random.default_rng(0).normal(0, 0.004, (3, len(C)))
+    good, mid = (TRUTH.predict(C) - 0.02 * k * (C / C[-1]) + noise[k] for k in range(2))
+    fits = {"good": fit_sigmoid(C, good), "mid": fit_sigmoid(C, mid)}
+    alone = allocate(fits, 10_000, rng=0)
+    found = allocate(fits | {"top": fit_sigmoid(C, 0.9 + noise[2])}, 10_000, rng=0)
+    top = next(share for share in found.shares if share.recipe == "top")
+    assert top.stands_above
+    assert (top.compute, top.best > 0.99) == (0.0, True)
+    assert top.pass_rate == pytest.approx(0.9, abs=0.003)
+    assert found.headline.startswith("the others may never pass top (flat) at 0.9")
+    assert "drop top" not in str(found)
+    assert "flat, keep" in str(found)
+    assert all(share.compute == compute_of(found, share.recipe) for share in alone.shares)
+    dead = allocate(fits | {"dead": fit_sigmoid(C, 0.1 + noise[2])}, 10_000, rng=0)
+    assert "drop dead" in dead.headline
+
+
+def compute_of(allocation: Allocation, recipe: str) -> float:
+    return next(share.compute for share in allocation.shares if share.recipe == recipe)

@@ -199,3 +199,33 @@ def test_many_points_are_averaged_and_free_R0_works() -> None:
     assert fit.R0_source == "free"
     found = extrapolate(fit, 30_000.0, method="averaged", rng=0)
     assert abs(found.pass_rate[0] - float(TRUTH.predict(30_000.0))) < 0.02
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "averaged"])
+@pytest.mark.parametrize(("every", "start"), [(2, 0.0), (5, 0.0), (1, 6000.0)], ids=["second", "fifth", "later"])
+def test_bug_prediction_intervals_of_weighted_fits_hold(method, every, start):
+    """They were those of an evaluation of mean weight and held half of the evaluations."""
+    at = np.arange(0, 16_001, 200.0)
+    i = np.arange(len(at))
+    sd = np.where((at < start) | ((i % every == 0) & (every > 1)), 0.003, 0.02)
+    held, held_stated = [], []
+    for seed in range(8):
+        y = TRUTH.predict(at) + np.random.default_rng(100 + seed).normal(0, 1, len(at)) * sd
+        fit, later = fit_sigmoid(at, y, weights=1.0 / sd**2, max_compute=8000), at > 8000
+        for weight, into in ((None, held), (1.0 / sd[later] ** 2, held_stated)):
+            low, high = extrapolate(fit, at[later], method=method, weight=weight, rng=0).prediction_interval
+            into.append(np.mean((low <= y[later]) & (y[later] <= high)))
+    assert np.mean(held) > 0.88
+    assert np.mean(held_stated) > 0.88
+
+
+def test_the_weight_of_the_predicted_evaluation_sets_the_width():
+    w = np.where(np.arange(len(C)) % 2 == 0, 4.0, 1.0)
+    fit = fit_sigmoid(C, FIT.predict(C) + np.random.default_rng(0).normal(0, 0.01, len(C)) / np.sqrt(w), weights=w)
+    far = extrapolate(fit, 2e4, weight=1e-2, rng=0).prediction_interval
+    near = extrapolate(fit, 2e4, weight=1.0, rng=0).prediction_interval
+    assert float((far.high - far.low)[0]) == pytest.approx(10.0 * float((near.high - near.low)[0]), rel=0.1)
+    with pytest.raises(FitError, match="one for each of the 2 budgets"):
+        extrapolate(fit, [1e4, 2e4], weight=[1.0, 2.0, 3.0], rng=0)
+    with pytest.raises(FitError, match="weight= was given, but the fit is not weighted"):
+        extrapolate(FIT, 2e4, weight=1.0, rng=0)

@@ -75,3 +75,41 @@ def test_reference_lies_well_before_the_end() -> None:
     for end in (6000.0, 9000.0, 16_000.0):
         last = RUN.up_to(end).compute[-1]
         assert 1.3 < last / reference_fit(RUN.up_to(end)).compute_range[1] < 2.2
+
+
+UNEQUAL = {
+    "alternating": np.where(np.arange(81) % 2 == 0, 0.002, 0.02),
+    "fewer prompts later": np.where(np.arange(81) < 30, 0.004, 0.02),
+}
+
+
+@pytest.mark.parametrize("sd", UNEQUAL.values(), ids=list(UNEQUAL))
+def test_bug_weighted_runs_on_their_curve_raise_no_alarm(sd: np.ndarray) -> None:
+    """Every later evaluation was judged by the noise of one of mean weight: most healthy runs raised an alarm."""
+    C = np.arange(0, 16_001, 200.0)
+    z = []
+    for seed in range(6):
+        run = Trace(C, TRUTH.predict(C) + np.random.default_rng(100 + seed).normal(0, 1, len(C)) * sd)
+        report = monitor(run, fit_trace(run, weights=1.0 / sd**2, max_compute=8000))
+        assert report.status == "healthy", seed
+        z.append(report.z)
+    assert 0.5 < np.mean(np.concatenate(z) ** 2) < 1.3  # standard normal, the noise taken large
+
+
+def test_later_evaluations_of_a_weighted_fit_need_weights() -> None:
+    w = np.linspace(1.0, 3.0, len(RUN))
+    part = RUN.up_to(9000)
+    fit = fit_trace(part, weights=w[: len(part)])
+    with pytest.raises(FitError, match="weights of the later evaluations are not known; give weights="):
+        monitor(RUN, fit)
+    known = monitor(RUN, fit_trace(RUN, weights=w, max_compute=9000))
+    np.testing.assert_allclose(monitor(RUN, fit, weights=w).z, known.z, atol=1e-6)
+    with pytest.raises(FitError, match="the fit is not weighted"):
+        monitor(RUN, fit_trace(part), weights=w)
+
+
+def test_the_reference_fit_cuts_the_weights() -> None:
+    w = np.linspace(1.0, 3.0, len(RUN))
+    fit = reference_fit(RUN, weights=w)
+    assert fit is not None
+    np.testing.assert_array_equal(fit.data.weights, w[: len(fit.data)])

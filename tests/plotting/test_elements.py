@@ -147,3 +147,10 @@ def test_runs_are_labelled_at_their_ends_without_overlap(demo: dict[str, Trace])
     boxes = sorted((text.get_window_extent() for text in texts.values()), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in pairwise(boxes))
     assert len({text.get_color() for text in texts.values()}) == 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_bug_a_constant_run_has_limits_of_some_height():
+    ax = plot_fit(fit_sigmoid(np.arange(0, 16_001, 400.0), np.ones(41)))
+    low, high = ax.get_ylim()
+    assert low < 1.0 < high

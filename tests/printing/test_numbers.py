@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rlscaling.printing.numbers import error_decimals, interval, number, plus_minus
+from rlscaling.printing.numbers import error_decimals, interval, interval_ends, number, plus_minus
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,49 @@ def test_ends_that_lie_a_factor_apart_have_three_digits_each():
     assert interval(2000.0, 4000.0) == "[2,000, 4,000]", "a factor of two is still a width"
     assert interval(0.0, 12_683.0) == "[0, 12,700]", "nothing is a factor above zero"
     assert interval(0.012, 0.6123) == "[0.01, 0.61]", "pass rates keep the decimals of their width"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (1763.71, 110_000.0, "1,800 ± 110,000"),
+        (62.1937, 40_000.0, "62 ± 40,000"),
+        (-62.1937, 40_000.0, "-62 ± 40,000"),
+        (62.1937, 4e7, "62 ± 4e+07"),
+        (0.0021, 0.5, "0.0021 ± 0.5"),
+        (52.785, 330.0, "50 ± 330"),
+    ],
+)
+def test_bug_an_estimate_below_its_error_is_not_printed_as_0(value, error, text):
+    """asteca/ASteCA#213; the US census: a C_mid of 1,764 was printed as '0 ± 110,000'."""
+    assert plus_minus(value, error) == text
+
+
+def test_bug_rounding_is_no_error():
+    """Data without noise: sixteen digits, and powers of ten like e-151 for a run of zeros."""
+    assert plus_minus(0.7000000000000008, 6e-16) == "0.7"
+    assert plus_minus(15.00000000000002, 1.7e-14) == "15"
+    assert interval(0.6999999999999997, 0.7000000000000022) == "[0.7, 0.7]"
+    assert plus_minus(0.0, 5e-152) == number(4e-148) == "0"
+    assert interval(-4.27e-151, 4.71e-148) == "[0, 0]"
+    assert plus_minus(0.7, 1e-8) == "0.700000000 ± 0.000000010"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (630.2, 7.84e8, ("630", "7.84e+08")),
+        (132.4, 1.5e7, ("132", "1.5e+07")),
+        (0.60412, 0.62083, ("0.604", "0.621")),
+        (0.0042, 0.6123, ("0.0042", "0.61")),
+        (-0.0042, 0.6123, ("-0.0042", "0.61")),
+        (1e-6, 0.6123, ("0.00", "0.61")),
+    ],
+)
+def test_the_ends_of_an_interval_are_those_printed(low, high, ends):
+    assert interval_ends(low, high) == ends
+    assert interval(low, high) == "[{}, {}]".format(*ends)
+
+
+def test_a_difference_may_be_zero():
+    assert plus_minus(0.000014, 0.0083, may_be_zero=True) == "0.000 ± 0.008"

@@ -24,6 +24,7 @@ def test_plain_names_are_taken_without_comment(file, name):
         ("gpu-h", "gpu-hours"),
         ("H100 hours", "gpu-hours"),
         ("tpu_hours", "device-hours"),
+        ("npu_hours", "device-hours"),
         ("total_flops", "flops"),
         ("num_tokens", "tokens"),
         ("rollouts", "rollouts"),

@@ -60,6 +60,8 @@ def test_a_fit_and_other_units_have_a_report_too() -> None:
 def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FitError, match="no run could be fitted: x: "):
         make_report({"x": DEMO["scalerl"].up_to(500)})
+    with pytest.raises(FitError, match="weights= is an option of one fit; give make_report the fits"):
+        make_report({"a": DEMO["scalerl"]}, weights=[1.0])
     with pytest.raises(FitError, match="no runs were given"):
         make_report({})
     with pytest.raises(FitError, match="takes runs by name"):

@@ -11,9 +11,9 @@ import pytest
 
 from helpers.fit_tables import FEW
 from helpers.scalerl import TRACE, C, P
-from rlscaling import FitError, bootstrap, extrapolate, fit_sigmoid, fit_trace
+from rlscaling import FitError, Trace, bootstrap, extrapolate, fit_sigmoid, fit_trace
 from rlscaling.curves.sigmoid import sigmoid
-from rlscaling.printing.numbers import plus_minus
+from rlscaling.printing.numbers import number, plus_minus
 from rlscaling.solver.resampling import SCHEMES
 from rlscaling.uncertainty.bootstrap import CHUNK, tasks_of
 
@@ -282,3 +282,28 @@ def test_borders_of_tasks_do_not_move_the_replicates():
     one = bootstrap(fit, n_resamples=520, rng=1).distribution
     with parallel_config("threading"):
         np.testing.assert_array_equal(bootstrap(fit, n_resamples=520, rng=1, n_jobs=3).distribution, one)
+
+
+def test_bug_too_few_replicates_for_the_interval_are_noted():
+    """BS1125/CMAverse#50: the interval of two replicates, and of a hundred at 99.99 %, was given without a word."""
+    two = bootstrap(FIT, n_resamples=2, rng=0)
+    assert two.notes[-1].startswith("2 replicates are too few for a 95 % interval")
+    assert "note: 2 replicates are too few" in str(two)
+    hundred = bootstrap(FIT, n_resamples=100, rng=0)
+    assert hundred.notes == FIT.notes
+    extreme = hundred.at_level(0.9999)
+    assert extreme.notes[-1].startswith("100 replicates are too few for a 99.99 % interval")
+    assert extreme.notes[-1].endswith("20,000 would do")
+    assert extreme.at_level(0.95).notes == FIT.notes
+    assert "100 replicates are too few" in str(extrapolate(FIT, bootstrap=extreme))
+    assert "100 replicates are too few" in str(extrapolate(FIT, bootstrap=hundred).at_level(0.9999))
+
+
+def test_bug_the_position_of_a_bad_count_is_that_in_the_run():
+    """It was counted from the first fitted evaluation."""
+    se = np.where(np.arange(len(TRACE)) == 20, 0.0, 0.01)
+    columns = {"pass_rate_se": se}
+    fit = fit_trace(Trace(TRACE.compute, TRACE.pass_rate, columns=columns))
+    where = rf"pass_rate_se at position 20 \({number(float(TRACE.compute[20]))} GPU-hours\) is 0"
+    with pytest.raises(FitError, match=where):
+        bootstrap(fit, scheme="binomial")

@@ -15,7 +15,7 @@ from rlscaling.fitting.sigmoid_fit import at_twice_text, not_identified, provena
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.cutoffs import CutoffSensitivity
 from rlscaling.printing.document import Document, as_text, text_table
-from rlscaling.printing.numbers import interval, number, percent, unit_text
+from rlscaling.printing.numbers import interval, number, percent, rough, unit_text
 from rlscaling.uncertainty.bootstrap import NEW_RUN
 from rlscaling.version import __version__
 
@@ -189,7 +189,8 @@ class Printer:
                 f"{level} this run",
                 f"{level} new run",
             ]
-            self.table(header, [[number(c), f"{c / last:.3g}x", "not identified", "", ""] for c in analysis.budgets])
+            rows = [[number(c), f"{rough(c / last, 3)}x", "not identified", "", ""] for c in analysis.budgets]
+            self.table(header, rows)
 
     def _cutoffs(self, cutoffs: CutoffSensitivity) -> None:
         if self.console is None:

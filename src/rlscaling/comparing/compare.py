@@ -28,9 +28,10 @@ from rlscaling.comparing.two_recipes import PairComparison
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.standing import standing
 from rlscaling.printing.document import Document, Table
 from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, spread_of
-from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed
+from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed, with_count_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,6 +134,10 @@ def compare(
     estimated from all recipes that have several. A recipe with one run is judged by that run; the probabilities for
     new runs are given as well. A ceiling that is not identified is never called higher or lower.
 
+    A run that is flat, falling or no sigmoid is not extrapolated and takes no part in the shared R0. It keeps the level
+    at which it stands, at the first budget or at its end; no recipe is called the best unless it exceeds these levels
+    too.
+
     Examples
     --------
     >>> from rlscaling import compare, datasets, fit_trace
@@ -163,8 +168,12 @@ def compare_inputs(
     group = JointData(models, _keys(runs), n_resamples, entropy)
     if shared_R0:
         check_fixed_R0(runs)
-    has_curve = np.array([fit.verdict.has_curve for recipe in runs.recipes.values() for fit in recipe])
-    fitted = fit_group(group, shared_R0=shared_R0, has_curve=has_curve, on_progress=on_progress)
+    levels = [
+        None if fit.verdict.has_curve else standing(fit, budgets[0])
+        for recipe in runs.recipes.values()
+        for fit in recipe
+    ]
+    fitted = fit_group(group, shared_R0=shared_R0, levels=levels, on_progress=on_progress)
     scale = scale_of(models)
     spread = _spread(runs, fitted.params, fitted.refits)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
@@ -175,7 +184,7 @@ def compare_inputs(
     notes = [*runs.notes, *R0_notes(runs, fitted.R0, fitted.R0_free, fitted.R0_error, scale)]
     return Comparison(
         tuple(recipes), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,
-        runs.common_compute, level, seed_sd, entropy, tuple(notes),
+        runs.common_compute, level, seed_sd, entropy, with_count_note(tuple(notes), n_resamples, level),
     )  # fmt: skip
 
 

@@ -86,7 +86,10 @@ class ComparedRecipes:
 
     @cached_property
     def best(self) -> dict[str, float]:
-        """Probability of being the best at the first budget, by recipe; nan for recipes without a rising sigmoid."""
+        """Probability of being the best at the first budget, by recipe; nan for recipes without a rising sigmoid.
+
+        The best is above the levels at which those stand, too.
+        """
         return self.probability_best()
 
     @cached_property
@@ -106,9 +109,24 @@ class ComparedRecipes:
             Whether a new run of each recipe is meant instead of the recipes as they were trained.
         """
         C, scope = np.array([[self._budget(compute)]]), Scope.NEW_RUN if new_run else Scope.RECIPE
-        p = probability_best(np.array([recipe.curves(C, scope)[:, 0] for recipe in self.contenders]))
-        of_contenders = {recipe.name: value for recipe, value in zip(self.contenders, p.tolist(), strict=True)}
-        return {name: of_contenders.get(name, math.nan) for name in self.names}
+        p = probability_best(np.array([recipe.curves(C, scope)[:, 0] for recipe in self.recipes]))
+        contenders = [recipe.name for recipe in self.contenders]
+        return {
+            name: value if name in contenders else math.nan for name, value in zip(self.names, p.tolist(), strict=True)
+        }
+
+    @cached_property
+    def standing_above(self) -> tuple[str, ...]:
+        """Recipes that are not extrapolated, and may stand above what the leader reaches at the first budget.
+
+        Those with a probability of 0.05 or more, the highest first.
+        """
+        leader = self.recipe(self.leader)
+        others = [recipe for recipe in self.recipes if not recipe.verdict.has_curve and recipe is not leader]
+        if not leader.verdict.has_curve:
+            return ()
+        above = [o for o in others if self.probability_better(o.name, leader.name) > 1.0 - DECIDED]
+        return tuple(o.name for o in sorted(above, key=lambda o: -float(o.predict(self.compute[0]))))
 
     @renamed(at="compute")
     def probability_better(self, x: str, y: str, compute: float | None = None, *, new_run: bool = False) -> float:
@@ -142,12 +160,15 @@ class ComparedRecipes:
 
     @cached_property
     def R_pairs(self) -> PairwiseDifferences:
-        """Differences of the pass rate at the first budget between all pairs of recipes."""
+        """Differences of the pass rate at the first budget between all pairs of recipes.
+
+        A recipe that is not extrapolated takes part where its evaluations reach the budget.
+        """
         C = np.array([[self.compute[0]]])
         estimate = np.array([float(recipe.predict(self.compute[0])) for recipe in self.recipes])
         draws = np.array([recipe.curves(C, Scope.RECIPE)[:, 0] for recipe in self.recipes])
-        family = np.array([recipe.verdict.has_curve for recipe in self.recipes])
-        return self._differences(estimate, draws, family)
+        family = [recipe.verdict.has_curve or recipe.last_compute >= self.compute[0] for recipe in self.recipes]
+        return self._differences(estimate, draws, np.array(family))
 
     # --- ceilings and exponents ----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rlscaling.arrays import Array, Mask
+from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import gain_share, log_compute, sigmoid
 from rlscaling.solver.departures import Departures
 from rlscaling.solver.fitted_model import N_STARTS, FittedModel, score_range
@@ -119,7 +119,7 @@ class JointFit:
     Attributes
     ----------
     params : array of shape (runs, 4)
-        ``A, B, C_mid, R0``.
+        ``A, B, C_mid, R0``; of a run without a curve ``A`` and ``R0`` are the level at which it stands.
     refits : array of shape (runs, size, 4)
         The same of every replicate.
     draws : array of shape (runs, size, 4)
@@ -139,13 +139,20 @@ class JointFit:
     R0_error: Array
 
 
-def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress: Progress | None = None) -> JointFit:
+def fit_group(
+    group: JointData,
+    *,
+    shared_R0: bool,
+    levels: Sequence[tuple[float, float] | None],
+    on_progress: Progress | None = None,
+) -> JointFit:
     """Fit and resample every run; with ``shared_R0`` at one R0, which is estimated anew in every draw.
 
     The shared R0 is the mean of the runs' own R0, weighted by their precision: to first order the joint least-squares
-    fit. A run with a fixed R0 determines it; a run that is flat, falling or a misfit (not ``has_curve``, shape (runs,))
-    has no weight, unless all are.
+    fit. A run with a fixed R0 determines it; a run that is flat, falling or a misfit has no weight, unless all are. It
+    keeps a level of its own: that in ``levels``, with its error; None for runs with a curve.
     """
+    has_curve = np.array([level is None for level in levels])
     runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
     params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
     departures: list[Departures | None] = []
@@ -164,22 +171,41 @@ def fit_group(group: JointData, *, shared_R0: bool, has_curve: Mask, on_progress
     low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
     if not shared_R0:
-        return JointFit(params, draws, _departed(group, draws, departures), None, None, R0_free, error)
+        refits, draws = draws, _departed(group, draws, departures)
+        for i, level in enumerate(levels):
+            _keep_level(group, i, level, params, draws)
+        return JointFit(params, refits, draws, None, None, R0_free, error)
     weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
     weight /= weight.sum()
     R0_draws = np.asarray(weight @ draws[:, :, 3])
     R0 = float(weight @ R0_free)
-    for i, model in enumerate(group.models):
-        params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
-        draws[i] = refit_with_fixed(group.averaged[i], group.series(i), R0_draws, None)
+    for i, (model, level) in enumerate(zip(group.models, levels, strict=True)):
+        if level is None:
+            params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
+            draws[i] = refit_with_fixed(group.averaged[i], group.series(i), R0_draws, None)
         count()
-    return JointFit(params, draws, _departed(group, draws, departures), R0, R0_draws, R0_free, error)
+    refits, draws = draws, _departed(group, draws, departures)
+    for i, level in enumerate(levels):
+        _keep_level(group, i, level, params, draws)
+    return JointFit(params, refits, draws, R0, R0_draws, R0_free, error)
 
 
 def _departed(group: JointData, refits: Array, departures: Sequence[Departures | None]) -> Array:
     """Return the refits with the departures of each run's ceiling, shape (runs, size, 4)."""
     of_runs = zip(group.models, refits, departures, strict=True)
     return np.stack([with_departures(own, off, score_range(model)) for model, own, off in of_runs])
+
+
+def _keep_level(group: JointData, i: int, level: tuple[float, float] | None, params: Array, draws: Array) -> None:
+    """Make the curve of run ``i`` a constant, where it has a level of its own."""
+    if level is None:
+        return
+    rng = np.random.default_rng(np.random.SeedSequence(group.entropy, spawn_key=(6, *group.names[i])))
+    drawn = level[0] + level[1] * rng.standard_normal(group.size)
+    if group.models[i].problem.ordered:
+        drawn = np.clip(drawn, 0.0, group.models[i].problem.A_max)
+    params[i, [0, 3]] = level[0]
+    draws[i, :, 0] = draws[i, :, 3] = drawn
 
 
 def common_ceiling(

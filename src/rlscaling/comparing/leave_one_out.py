@@ -18,9 +18,10 @@ from rlscaling.comparing.pairwise import PairVerdict
 from rlscaling.comparing.recipe_estimate import Scope
 from rlscaling.curves.sigmoid import gain_share
 from rlscaling.errors import FitError
+from rlscaling.fitting.data import relative_weights
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import interval, number, plus_minus
+from rlscaling.printing.numbers import interval, number, plus_minus, unit_text
 from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike
@@ -53,9 +54,12 @@ class LeaveOneOut(Document):
         return tuple(name for name in self.comparison.names if name != self.reference)
 
     def verdict(self, name: str, *, on: str = "B") -> PairVerdict:
-        """Return how a variant compares with the reference, on ``"A"`` or on ``"B"`` with the common ceiling."""
-        if on == "A":
-            return self.comparison.pair_verdict(name, self.reference)
+        """Return how a variant compares with the reference.
+
+        On ``"A"``, on ``"B"`` with the common ceiling, or on ``"R"``, the pass rate at the end of the common compute.
+        """
+        if on in ("A", "R"):
+            return self.comparison.pair_verdict(name, self.reference, on=on)
         if self.refit is None or name not in self.refit.names:
             return PairVerdict.UNDECIDED
         return self.refit.pair_verdict(name, self.reference)
@@ -64,7 +68,7 @@ class LeaveOneOut(Document):
         """Return ``(compute, F, weight)`` of a recipe's evaluations, with the common ceiling and R0.
 
         ``F = C_mid**B / ((A - R0) / (R - R0) - 1)`` is ``C**B`` on the curve. The weight is the inverse variance of
-        log F for equal noise of R. Evaluations outside (R0, A) have no F and are omitted.
+        log F for noise of R as the weights of the fit say. Evaluations outside (R0, A) have no F and are omitted.
         """
         C, log_F, weight = self._linearized(name)
         with np.errstate(over="ignore"):  # FLOPs to the power of B may overflow
@@ -78,13 +82,14 @@ class LeaveOneOut(Document):
             np.concatenate([getattr(fit.data, column)[fit.data.used] for fit in recipe.fits])
             for column in ("compute", "pass_rate")
         )
+        w = np.concatenate([relative_weights(fit.data) for fit in recipe.fits])
         if not recipe.verdict.has_curve or A == R0:
             return C[:0], R[:0], R[:0]
         share = (R - R0) / (A - R0)
         inside = (share > 0) & (share < 1) & (C > 0)
-        C, share = C[inside], share[inside]
+        C, share, w = C[inside], share[inside], w[inside]
         s = gain_share(C, B, C_mid)
-        return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), (s * (1.0 - s)) ** 2
+        return C, B * np.log(C_mid) + np.log(share / (1.0 - share)), w * (s * (1.0 - s)) ** 2
 
     def _curve(self, name: str) -> tuple[float, float, float, float]:
         summary = self.comparison.recipe(name).summary
@@ -144,6 +149,7 @@ class LeaveOneOut(Document):
             "verdict": str(recipe.verdict),
             "A": recipe.summary["A"],
             "A_vs_reference": "" if is_reference else str(self.verdict(name, on="A")),
+            "R_vs_reference": "" if is_reference else str(self.verdict(name, on="R")),
             "B": B,
             "B_low": low,
             "B_high": high,
@@ -171,7 +177,8 @@ class LeaveOneOut(Document):
             A_error, B_error = half_width_68(recipe.ceilings(Scope.RECIPE)), 0.25 * (r["B_high"] - r["B_low"])
             A = plus_minus(r["A"], A_error) if recipe.identified else "not identified"
             if not recipe.verdict.has_curve:
-                rows.append([name, r["change"], r["verdict"], "", "", "", "", "", ""])
+                R = f"R {r['R_vs_reference']}" if r["R_vs_reference"] else ""
+                rows.append([name, r["change"], r["verdict"], R, "", "", "", "", ""])
                 continue
             B = plus_minus(r["B"], B_error) + ("" if r["common_ceiling"] else " (own A)")
             rows.append(
@@ -182,17 +189,38 @@ class LeaveOneOut(Document):
 
     @property
     def headline(self) -> str:
-        """The variants with a lower or higher ``A`` or ``B`` than the reference, in a sentence."""
-        parts = []
+        """The variants with a lower or higher ``A`` or ``B`` than the reference, in a sentence.
+
+        Those without a curve, or all if the reference has none, are compared where the common compute ends.
+        """
+        parts = self._without_curve()
+        with_curve = [name for name in self.variants if name not in self._apart]
         for on in ("A", "B"):
             for verdict in (PairVerdict.LOWER, PairVerdict.HIGHER):
-                names = [name for name in self.variants if self.verdict(name, on=on) is verdict]
+                names = [name for name in with_curve if self.verdict(name, on=on) is verdict]
                 if names:
                     parts.append(f"{verdict} {on}: {', '.join(names)}")
-        decided = {name for name in self.variants for on in ("A", "B") if self.verdict(name, on=on) in _DECIDED}
-        rest = [name for name in self.variants if name not in decided]
+        decided = {name for name in with_curve for on in ("A", "B") if self.verdict(name, on=on) in _DECIDED}
+        rest = [name for name in with_curve if name not in decided]
         parts += [f"no difference shown: {', '.join(rest)}"] if rest else []
         return f"against {self.reference}: {'; '.join(parts)}"
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        """The variants of which the curve cannot be compared with that of the reference."""
+        if not self.comparison.recipe(self.reference).verdict.has_curve:
+            return self.variants
+        return tuple(name for name in self.variants if not self.comparison.recipe(name).verdict.has_curve)
+
+    def _without_curve(self) -> list[str]:
+        """Return how the pass rates of variants compare whose curves cannot be compared."""
+        c, parts = self.comparison, []
+        where = f"R at {number(c.compute[0])} {unit_text(c.compute_unit)}"
+        for verdict in PairVerdict:
+            names = [f"{n} ({c.recipe(n).verdict})" for n in self._apart if self.verdict(n, on="R") is verdict]
+            if names:
+                parts.append(f"{verdict} {where}: {', '.join(names)}")
+        return parts
 
     def footnotes(self) -> list[str]:
         """Return what stands below the table: the common ceiling, R0, notes."""

@@ -30,6 +30,13 @@ def headline(c: ComparedRecipes) -> str:
     if not c.recipe(c.leader).verdict.has_curve:
         return "undecided: every run is flat, falling or no sigmoid, so none can be extrapolated"
     p = c.best[c.leader]
+    if c.standing_above:
+        top, leader = c.recipe(c.standing_above[0]), c.recipe(c.leader)
+        return (
+            f"undecided: {top.name} ({top.verdict}) stands at {number(float(top.predict(c.compute[0])), 3)} and is not "
+            f"extrapolated; of the others {leader.name} is most likely best at {number(c.compute[0])} "
+            f"{unit_text(c.compute_unit)}, with {number(float(leader.predict(c.compute[0])), 3)}"
+        )
     new = c.probability_best(new_run=True)[c.leader]
     what = f"{c.leader} is best" if c.decided else f"{c.leader} is most likely best"
     return (
@@ -59,7 +66,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _signed(value: float, error: float) -> str:
-    text = plus_minus(value, error)
+    text = plus_minus(value, error, may_be_zero=True)
     return text if value < 0 or text.startswith("-") else f"+{text}"
 
 
@@ -81,7 +88,10 @@ def budget_tables(c: ComparedRecipes) -> list[Table]:
         for recipe in _order(c):
             draws = recipe.curves(np.array([[budget]]), Scope.RECIPE)[:, 0]
             value = plus_minus(float(recipe.predict(budget)), half_width_68(draws))
-            value = value if c.supported(recipe.name, budget) else "not identified"
+            if not recipe.verdict.has_curve:
+                value = f"{recipe.verdict}, at {value}"
+            elif not c.supported(recipe.name, budget):
+                value = "not identified"
             p = probability(best[recipe.name]), probability(new[recipe.name])
             rows.append([recipe.name, value, interval(*c.interval(draws)), *p])
         tables.append(Table.of([f"R at {number(budget)}", "", _level(c), "P(best)", "new runs"], rows))
@@ -167,7 +177,7 @@ def tail_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]
     lines = [] if c.common_ceiling is None else c.common_ceiling.footnotes()
     lines += [str(pair.crossover) for pair in pairs if np.isfinite(pair.crossover.compute)]
     lines += [
-        f"{recipe.name} takes no part: {recipe.fits[0].reason if recipe.n_seeds == 1 else recipe.verdict}"
+        f"{recipe.name} is not extrapolated: {recipe.fits[0].reason if recipe.n_seeds == 1 else recipe.verdict}"
         for recipe in c.recipes
         if recipe not in c.contenders
     ]
@@ -205,6 +215,7 @@ def comparison_record(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> di
         "headline": headline(c),
         "decided": c.decided,
         "best": c.leader,
+        "standing_above": c.standing_above,
         "at": c.compute,
         "probability_best": c.best,
         "probability_best_new_run": c.probability_best(new_run=True),

@@ -31,8 +31,9 @@ class Form:
     function : callable
         Takes compute and the parameters; returns the pass rate.
     fit : callable or None
-        Takes compute, pass rate, the bound of ``A`` and a fixed ``R0`` or None; returns the least-squares parameters
-        and the names of those at a bound. None: fitted by the solver (``sigmoid``), or only a part of the posterior.
+        Takes compute, pass rate, their weights, the bound of ``A`` and a fixed ``R0`` or None; returns the
+        least-squares parameters and the names of those at a bound. None: fitted by the solver (``sigmoid``), or only a
+        part of the posterior.
     R0_can_be_fixed : bool
         Whether `fit` takes a fixed ``R0``.
     at_zero : bool
@@ -44,7 +45,7 @@ class Form:
     name: str
     parameters: tuple[str, ...]
     function: Callable[..., Array]
-    fit: Callable[[Array, Array, float, float | None], Fitted] | None = None
+    fit: Callable[[Array, Array, Array, float, float | None], Fitted] | None = None
     R0_can_be_fixed: bool = False
     at_zero: bool = False
     gain_share: Callable[[Array], Array] | None = None
@@ -89,52 +90,55 @@ def arctan_share(z: Array) -> Array:
     return np.asarray(0.5 + np.arctan(z) / math.pi)
 
 
-def _power_law(C: Array, y: Array, A_max: float, R0: float | None) -> Fitted:
+def _power_law(C: Array, y: Array, w: Array, A_max: float, R0: float | None) -> Fitted:
     scale = float(np.exp(np.mean(np.log(C))))  # so that the basis is of order 1 for any unit
 
     def basis(log_b: float) -> Array:
         with np.errstate(over="ignore"):
             return np.asarray((C / scale) ** -math.exp(log_b))
 
-    log_b, A, D = _profile(basis, y, A_max, (math.log(1e-3), math.log(20.0)))
+    log_b, A, D = _profile(basis, y, w, A_max, (math.log(1e-3), math.log(20.0)))
     B = math.exp(log_b)
     log_D = math.log(D) + B * math.log(scale) if D > 0 else -math.inf  # a constant has D = 0
     return {"A": A, "B": B, "log_D": log_D}, ("A",) if A >= A_max else ()
 
 
-def _exponential(C: Array, y: Array, A_max: float, R0: float | None) -> Fitted:
+def _exponential(C: Array, y: Array, w: Array, A_max: float, R0: float | None) -> Fitted:
     def basis(log_tau: float) -> Array:
         return np.asarray(np.exp(-C / math.exp(log_tau)))
 
     gap = float(np.min(np.diff(C)))
-    log_tau, A, gain = _profile(basis, y, A_max, (math.log(0.1 * gap), math.log(1e3 * C[-1])))
+    log_tau, A, gain = _profile(basis, y, w, A_max, (math.log(0.1 * gap), math.log(1e3 * C[-1])))
     at_bound = ("A",) if A >= A_max else ()
     return {"A": A, "tau": math.exp(log_tau), "R0": A - gain}, at_bound
 
 
-def _log_linear(C: Array, y: Array, A_max: float, R0: float | None) -> Fitted:
+def _log_linear(C: Array, y: Array, w: Array, A_max: float, R0: float | None) -> Fitted:
     x = np.log(C)
-    slope = float((x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean())))
-    return {"intercept": float(y.mean() - slope * x.mean()), "slope": slope}, ()
+    mean_x, mean_y = np.average(x, weights=w), np.average(y, weights=w)
+    slope = float((w * (x - mean_x)) @ (y - mean_y) / ((w * (x - mean_x)) @ (x - mean_x)))
+    return {"intercept": float(mean_y - slope * mean_x), "slope": slope}, ()
 
 
 def _profile(
-    basis: Callable[[float], Array], y: Array, A_max: float, bounds: tuple[float, float]
+    basis: Callable[[float], Array], y: Array, w: Array, A_max: float, bounds: tuple[float, float]
 ) -> tuple[float, float, float]:
-    """Minimise ``|y - A + D basis(p)|^2`` over p, with A and D solved exactly; return p, A, D (A <= A_max, D >= 0)."""
+    """Minimise ``sum w (y - A + D basis(p))^2`` over p; return p, A, D (A <= A_max, D >= 0), A and D solved exactly."""
+    mean_y = float(np.average(y, weights=w))
 
     def linear(p: float) -> tuple[float, float, float]:
         f = basis(p)
         if not np.all(np.isfinite(f)) or float(f.max()) > 1e100:
-            return math.inf, float(y.mean()), 0.0
-        fc, yc = f - f.mean(), y - y.mean()
-        square = float(fc @ fc)
-        D = max(-float(fc @ yc) / square, 0.0) if square > 0 else 0.0
-        A = float(y.mean() + D * f.mean())
+            return math.inf, mean_y, 0.0
+        mean_f = float(np.average(f, weights=w))
+        fc = f - mean_f
+        square = float((w * fc) @ fc)
+        D = max(-float((w * fc) @ (y - mean_y)) / square, 0.0) if square > 0 else 0.0
+        A = mean_y + D * mean_f
         if A_max < A:
-            A, D = A_max, max(float(f @ (A_max - y)) / max(float(f @ f), 1e-300), 0.0)
+            A, D = A_max, max(float((w * f) @ (A_max - y)) / max(float((w * f) @ f), 1e-300), 0.0)
         r = y - A + D * f
-        return float(r @ r), A, D
+        return float((w * r) @ r), A, D
 
     scan = np.linspace(*bounds, N_SCAN)
     k = int(np.argmin([linear(p)[0] for p in scan]))

@@ -19,7 +19,7 @@ Fitted = tuple[dict[str, float], tuple[str, ...]]
 
 
 def fit_growth(
-    curve: Callable[..., Array], n_shapes: int, C: Array, y: Array, A_max: float, R0: float | None
+    curve: Callable[..., Array], n_shapes: int, C: Array, y: Array, w: Array, A_max: float, R0: float | None
 ) -> Fitted:
     """Fit `gompertz` or `richards` by least squares from several starts.
 
@@ -31,6 +31,8 @@ def fit_growth(
         Number of parameters of its shape: none, or ``nu``.
     C, y : arrays of shape (n,)
         Positive compute and pass rates.
+    w : array of shape (n,)
+        Their relative inverse variances.
     A_max : float
         Upper bound of ``A``; finite: ``R0`` is at least 0 too.
     R0 : float or None
@@ -41,7 +43,7 @@ def fit_growth(
     params : dict
     at_bound : tuple of str
     """
-    x = np.log(C)
+    x, root = np.log(C), np.sqrt(w)
     low = [LOG_B_BOUNDS[0], x[0] - math.log(1e3), *[LOG_NU_BOUNDS[0]] * n_shapes]
     high = [LOG_B_BOUNDS[1], x[-1] + math.log(1e3), *[LOG_NU_BOUNDS[1]] * n_shapes]
 
@@ -50,8 +52,8 @@ def fit_growth(
 
     def residual(p: Array) -> Array:
         s = share(p)
-        start, top = _linear(s, y, A_max, R0)
-        return np.asarray(y - start * (1.0 - s) - top * s)
+        start, top = _linear(s, y, w, A_max, R0)
+        return np.asarray(root * (y - start * (1.0 - s) - top * s))
 
     from scipy.optimize import least_squares  # a tenth of a second to import, and few call this
 
@@ -66,30 +68,30 @@ def fit_growth(
         residual, best, bounds=(low, high), x_scale="jac", jac="3-point", ftol=1e-14, xtol=1e-14, gtol=1e-14,
         max_nfev=POLISH_STEPS,
     ).x  # fmt: skip
-    start, top = _linear(share(p), y, A_max, R0)
+    start, top = _linear(share(p), y, w, A_max, R0)
     names = ("B", "C_0", "nu")[: len(p)]
     params = {"A": top, **{name: math.exp(value) for name, value in zip(names, p, strict=True)}, "R0": start}
     touched = [name for j, name in enumerate(names) if not low[j] + 1e-6 < p[j] < high[j] - 1e-6]
     return params, (*(("A",) if top >= A_max else ()), *touched)
 
 
-def _linear(s: Array, y: Array, A_max: float, R0: float | None) -> tuple[float, float]:
+def _linear(s: Array, y: Array, w: Array, A_max: float, R0: float | None) -> tuple[float, float]:
     """Return R0 and A that fit ``y`` best given the share ``s`` of the gain, inside their bounds."""
     rest = 1.0 - s
     if R0 is not None:
-        top = float(s @ (y - R0 * rest)) / max(float(s @ s), 1e-300)
+        top = float((w * s) @ (y - R0 * rest)) / max(float((w * s) @ s), 1e-300)
         return R0, min(top, A_max)
-    mean_s, mean_y = float(s.mean()), float(y.mean())
-    square = float((s - mean_s) @ (s - mean_s))
-    gain = float((s - mean_s) @ (y - mean_y)) / square if square > 1e-14 * len(s) else 0.0
+    mean_s, mean_y = float(np.average(s, weights=w)), float(np.average(y, weights=w))
+    square = float((w * (s - mean_s)) @ (s - mean_s))
+    gain = float((w * (s - mean_s)) @ (y - mean_y)) / square if square > 1e-14 * float(w.sum()) else 0.0
     start, top = mean_y - gain * mean_s, mean_y + gain * (1.0 - mean_s)
     if not math.isfinite(A_max):
         return start, top
     if top > A_max:
         top = A_max
-        start = float(rest @ (y - top * s)) / max(float(rest @ rest), 1e-300)
+        start = float((w * rest) @ (y - top * s)) / max(float((w * rest) @ rest), 1e-300)
     if start < 0.0:
-        start, top = 0.0, min(float(s @ y) / max(float(s @ s), 1e-300), A_max)
+        start, top = 0.0, min(float((w * s) @ y) / max(float((w * s) @ s), 1e-300), A_max)
     return start, top
 
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array, as_floats
 from rlscaling.errors import FitError
+from rlscaling.fitting.options import SMALLEST
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.printing.numbers import number, unit_text
@@ -25,9 +26,12 @@ def check_budgets(fit: SigmoidFit, compute: ArrayLike | None, *, option: str = "
             )
         compute = DEFAULT_COMPUTE
     budgets = as_floats(np.atleast_1d(compute) if np.ndim(compute) == 0 else compute, "compute")
-    bad = np.flatnonzero(~((budgets >= 1e-100) & (budgets <= 1e100)))
+    bad = np.flatnonzero(~((budgets >= SMALLEST) & (budgets <= 1.0 / SMALLEST)))
     if len(bad) or not len(budgets):
-        what = f"compute[{bad[0]}] is {budgets[bad[0]]:g}" if len(bad) else "compute is empty"
+        value = float(budgets[bad[0]]) if len(bad) else 0.0
+        what = f"compute[{bad[0]}] is {value:g}" if len(bad) else "compute is empty"
+        if 0.0 < value < np.inf:
+            raise FitError(f"{what}, outside {SMALLEST:g} to {1.0 / SMALLEST:g}; give it and the runs in another unit")
         raise FitError(f"{what}: a budget is a positive, finite number of {unit_text(fit.compute_unit)}")
     return budgets
 

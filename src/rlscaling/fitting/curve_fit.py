@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from rlscaling.arrays import Array
 from rlscaling.curves.forms import FORMS
 from rlscaling.errors import FitError
+from rlscaling.fitting.data import relative_weights
 from rlscaling.fitting.fit import fit_sigmoid
 from rlscaling.fitting.options import resolve_options
-from rlscaling.fitting.selection import select
+from rlscaling.fitting.selection import checked_weights, select
 from rlscaling.printing.document import Document
 from rlscaling.solver.noise import aicc_of_ssr
 from rlscaling.traces.series import check_series
@@ -46,7 +47,7 @@ class FittedCurve(Protocol):
     params : mapping of str to float
         Parameters by name; for the sigmoid `SigmoidParams`, which can be indexed like a mapping.
     ssr : float
-        Sum of squared residuals.
+        Sum of squared residuals, weighted where weights were given.
     n_parameters : int
         Number of estimated parameters of the curve.
     aicc : float
@@ -170,6 +171,7 @@ def fit_power_law(
     max_compute: float = math.inf,
     compute_unit: str = "gpu-hours",
     A_max: float = 1.0,
+    weights: ArrayLike | None = None,
 ) -> PowerLawFit:
     """Fit ``A - D / C**B`` by least squares, with ``A <= A_max``.
 
@@ -177,7 +179,7 @@ def fit_power_law(
     ----------
     compute, pass_rate : array-like of shape (n,)
         As in `fit_sigmoid`. Evaluations at compute 0 are left out: the form is not defined there.
-    min_compute, max_compute, compute_unit
+    min_compute, max_compute, compute_unit, weights
         As in `fit_sigmoid`.
     A_max : float
         Upper bound of the asymptote; ``inf`` for none.
@@ -201,7 +203,7 @@ def fit_power_law(
     """
     fitted = fit_curve(
         compute, pass_rate, form="power-law", min_compute=min_compute, max_compute=max_compute,
-        compute_unit=compute_unit, A_max=A_max,
+        compute_unit=compute_unit, A_max=A_max, weights=weights,
     )  # fmt: skip
     assert isinstance(fitted, PowerLawFit)
     return fitted
@@ -217,6 +219,7 @@ def fit_curve(
     compute_unit: str = "gpu-hours",
     A_max: float = 1.0,
     R0: float | None = None,
+    weights: ArrayLike | None = None,
 ) -> FittedCurve:
     """Fit a functional form by name.
 
@@ -226,7 +229,7 @@ def fit_curve(
         ``power-law``: ``A - D / C**B``. ``exponential``: ``A - (A - R0) exp(-C / tau)``. ``log-linear``:
         ``intercept + slope log C``. ``gompertz``: ``R0 + (A - R0) exp(-(C_0 / C)**B)``. ``richards``:
         ``R0 + (A - R0) / (1 + (C_0 / C)**B)**(1 / nu)``. ``sigmoid`` is `fit_sigmoid`.
-    compute, pass_rate, min_compute, max_compute, compute_unit, A_max
+    compute, pass_rate, min_compute, max_compute, compute_unit, A_max, weights
         As in `fit_power_law`.
     R0 : float, optional
         Pass rate before RL, held fixed; None fits it. For ``gompertz``, ``richards`` and ``sigmoid``.
@@ -251,7 +254,7 @@ def fit_curve(
         "A_max": A_max,
     }
     if form == "sigmoid":
-        return fit_sigmoid(compute, pass_rate, R0=R0, **shared)  # type: ignore[arg-type]
+        return fit_sigmoid(compute, pass_rate, R0=R0, weights=weights, **shared)  # type: ignore[arg-type]
     fit = FORMS[form].fit if form in FORMS else None
     if fit is None:
         raise FitError(f"form={form!r} is unknown; choose one of sigmoid, {', '.join(OTHER_FORMS)}")
@@ -260,15 +263,17 @@ def fit_curve(
         raise FitError(f"R0={R0:g}: the {form} form has no R0 to fix; leave it out, or choose {choices}")
     options = resolve_options({**shared, "R0": "free" if R0 is None else R0})
     C, y = check_series(compute, pass_rate, bounded=options.bounded)
+    w = None if weights is None else checked_weights(weights, len(C))
     if not FORMS[form].at_zero:
+        w = None if w is None else w[C > 0]
         C, y = C[C > 0], y[C > 0]
-    data, _ = select(C, y, None, options, {})
-    C, y = C[data.used], y[data.used]
-    params, at_bound = fit(C, y, options.A_max, R0)
+    data, _ = select(C, y, w, options, {})
+    C, y, w = C[data.used], y[data.used], relative_weights(data)
+    params, at_bound = fit(C, y, w, options.A_max, R0)
     residual = y - FORMS[form].function(C, **params)
     kind = PowerLawFit if form == "power-law" else CurveFit
     return kind(
-        form=form, params=params, ssr=float(residual @ residual), residual=residual, n_points=len(C),
+        form=form, params=params, ssr=float((w * residual) @ residual), residual=residual, n_points=len(C),
         compute_range=(float(C[0]), float(C[-1])), compute_unit=compute_unit, at_bound=at_bound,
         R0_fixed=R0 is not None,
     )  # fmt: skip

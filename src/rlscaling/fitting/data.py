@@ -15,6 +15,7 @@ from rlscaling.solver.observations import Observations, R0Observation
 from rlscaling.solver.problem import Problem
 
 R0_SE = 0.015  # how far the early phase may lie off the sigmoid: benchmarks/r0_anchor.py
+N_RECENT = 10
 R0_SE_OF_RANGE = 0.05  # the same for unbounded scores, as a share of their range
 
 
@@ -22,7 +23,7 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Observations, R0
     """Return the solver's problem, the fitted evaluations and the observation of R0."""
     used = data.used
     C, y = data.compute[used], data.pass_rate[used]
-    w = np.ones(len(C)) if data.weights is None else data.weights[used] / np.mean(data.weights[used])
+    w = relative_weights(data)
     bounded = options.bounded
     R0 = options.R0 if isinstance(options.R0, int | float) else None
     anchor = None
@@ -40,6 +41,26 @@ def build(data: FitData, options: FitOptions) -> tuple[Problem, Observations, R0
     )  # fmt: skip
     position = C if data.step is None or np.any(np.diff(data.step[used]) <= 0) else data.step[used]
     return problem, Observations(C, y, w, position, _pick(data.se, used), _pick(data.n_rollouts, used)), anchor
+
+
+def relative_weights(data: FitData) -> Array:
+    """Return the weights of the fitted evaluations, with mean 1; ones where none were given."""
+    if data.weights is None:
+        return np.ones(int(data.used.sum()))
+    w = data.weights[data.used] / data.weights[data.used].max()  # their sum may leave the range of numbers
+    return np.asarray(w / np.mean(w))
+
+
+def recent_weights(data: FitData) -> Array:
+    """Return the `relative_weights` of the last ten fitted evaluations: what a new one is taken to be like."""
+    return relative_weights(data)[-N_RECENT:]
+
+
+def relative_to_fit(data: FitData, weights: Array) -> Array:
+    """Return the weights of other evaluations, given on the scale of ``data.weights``, as `relative_weights` are."""
+    assert data.weights is not None, "checked by the caller"
+    largest = data.weights[data.used].max()
+    return np.asarray(weights / largest / np.mean(data.weights[data.used] / largest))
 
 
 def _spread(scores: Array) -> float:

@@ -15,7 +15,7 @@ from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fitting.data import build
 from rlscaling.fitting.doubts import doubts_about, is_contradicted
 from rlscaling.fitting.options import FitOptions, resolve_options
-from rlscaling.fitting.selection import MIN_POINTS, check_size, select, with_epoch
+from rlscaling.fitting.selection import MIN_POINTS, check_size, checked_weights, select, with_epoch
 from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, judge
 from rlscaling.solver.fitted_model import FittedModel, fit_model
@@ -160,6 +160,13 @@ def fit_trace(trace: Trace, *, on_error: str = "raise", weights: ArrayLike | Non
     if not isinstance(fitted, SigmoidFit):
         return fitted
     return replace(fitted, name=trace.name, metadata=dict(trace.metadata))
+
+
+def fit_beginning(trace: Trace, compute: float, *, weights: ArrayLike | None = None, **options: Any) -> SigmoidFit:
+    """Fit the evaluations of a trace up to ``compute``; ``weights`` are those of the whole trace."""
+    part = trace.up_to(compute)
+    w = None if weights is None else checked_weights(weights, len(trace))[: len(part)]
+    return fit_trace(part, weights=w, **options)
 
 
 def _numeric_columns(trace: Trace) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from rlscaling.curves.forms import FORMS
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import FitError
 from rlscaling.fitting.curve_fit import OTHER_FORMS
-from rlscaling.fitting.fit import fit_sigmoid, fit_trace
+from rlscaling.fitting.data import relative_weights
+from rlscaling.fitting.fit import fit_sigmoid, fit_trace, refit
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import check_enough_points
 from rlscaling.printing.document import Document, Table
@@ -46,6 +47,7 @@ N_PARAMETERS = {
 }
 HEADER = ("", "parameters", "AICc", "difference", "BIC", "weight", "held-out error", "A")
 Predict = Callable[[Array], Array]
+Points = tuple[Array, Array, Array]  # compute, pass rate, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +58,13 @@ class Candidate:
     ----------
     n_parameters : int
         Of the curve; the noise has one more (its size), or two with correlation.
-    log_likelihood, aicc, bic : float
+    ssr, log_likelihood, aicc, bic : float
+        Of the weighted residuals where the evaluations have weights.
     weight : float
         Akaike weight among the forms.
     out_of_sample : float
-        Mean absolute error on the last 40, 30 and 20 % of the points, fitted on those before; nan with few points.
+        Mean absolute error on the last 40, 30 and 20 % of the points, fitted on those before, weighted as they are;
+        nan with few points.
     A : float
         Its ceiling; nan for a form without one.
     """
@@ -189,14 +193,14 @@ def select_model(
     Parameters
     ----------
     compute : Trace, SigmoidFit, or array-like of shape (n,)
-        The run, or its compute.
+        The run, or its compute. A weighted fit keeps its weights.
     pass_rate : array-like of shape (n,), optional
         With arrays.
     noise : {"ar1", "iid"}
         ``ar1``: the likelihood of correlated residuals, its correlation estimated for each form. ``iid``: the
         textbook's ``n log(SSR / n)``, which takes AR(1) training noise for information.
     **options
-        Options of `fit_sigmoid`.
+        Options of `fit_sigmoid`, ``weights`` among them; with a fit those to change.
 
     Returns
     -------
@@ -217,9 +221,9 @@ def select_model(
     if noise not in ("ar1", "iid"):
         raise FitError(f'noise={noise!r} is unknown; choose "ar1" (correlated) or "iid" (independent)')
     fit = _fit(compute, pass_rate, options)
-    C, y = fit.data.compute[fit.data.used], fit.data.pass_rate[fit.data.used]
+    C, y, w = fit.data.compute[fit.data.used], fit.data.pass_rate[fit.data.used], relative_weights(fit.data)
     positive = C > 0
-    C, y = C[positive], y[positive]
+    C, y, w = C[positive], y[positive], w[positive]
     n, most = len(C), max(N_PARAMETERS.values()) + 2
     check_enough_points(
         n, "to choose among the forms", needed=most + 2, what="points", remedy="run on, or evaluate more"
@@ -227,10 +231,12 @@ def select_model(
     A_max, start, notes = fit.options.A_max, _observed_R0(fit), []
     if start is None:
         notes.append("no evaluation before the cutoff and no R0=: the sigmoid with R0 fixed is left out")
+    if fit.data.weights is not None:
+        notes.append("evaluations weighted as given")
     forms = [form for form in N_PARAMETERS if start is not None or form != SIGMOIDS[0]]
     position = C if fit.data.step is None else fit.data.step[fit.data.used][positive]
     ratio = spacing_ratio(position if np.all(np.diff(position) > 0) else C)
-    rows = [_scored(form, C, y, ratio, A_max, start, noise) for form in forms]
+    rows = [_scored(form, (C, y, w), ratio, A_max, start, noise) for form in forms]
     best = min(row["aicc"] for row in rows)
     weights = np.exp([-0.5 * (row["aicc"] - best) for row in rows])
     weights /= weights.sum()
@@ -243,7 +249,9 @@ def _fit(compute: Any, pass_rate: ArrayLike | None, options: dict[str, Any]) -> 
     if isinstance(compute, Trace | SigmoidFit):
         if pass_rate is not None:
             raise FitError(f"a {type(compute).__name__} holds its pass rates; give it alone, or two arrays")
-        return compute if isinstance(compute, SigmoidFit) else fit_trace(compute, **options)
+        if isinstance(compute, SigmoidFit):
+            return refit(compute, **options) if options else compute
+        return fit_trace(compute, **options)
     if pass_rate is None:
         raise FitError("pass_rate is missing: give a Trace, a fit, or compute and pass_rate")
     return fit_sigmoid(compute, pass_rate, **options)
@@ -256,25 +264,29 @@ def _observed_R0(fit: SigmoidFit) -> float | None:
     return None if fit.data.anchor is None else float(fit.data.pass_rate[fit.data.anchor])
 
 
-def _fitted(form: str, C: Array, y: Array, A_max: float, R0: float | None) -> tuple[dict[str, float], Predict]:
+def _fitted(form: str, points: Points, A_max: float, R0: float | None) -> tuple[dict[str, float], Predict]:
     """Fit one form; return its parameters and its curve."""
+    C, y, w = points
     if form not in SIGMOIDS:
         fit, function = FORMS[form].fit, FORMS[form].function
         assert fit is not None, "one of OTHER_FORMS"
-        params, _ = fit(C, y, A_max, None)
+        params, _ = fit(C, y, w, A_max, None)
         return params, lambda at: function(at, **params)
     problem = Problem(
-        compute=C, weights=np.ones(len(C)), R0=R0 if form == SIGMOIDS[0] else None,
+        compute=C, weights=w, R0=R0 if form == SIGMOIDS[0] else None,
         R0_min=0.0 if math.isfinite(A_max) else -math.inf, A_max=A_max,
     )  # fmt: skip
     A, B, C_mid, start = solve(problem, y[None, :], n_starts=N_STARTS, rtol=1e-13).draws()[0].tolist()
     return {"A": A, "B": B, "C_mid": C_mid, "R0": start}, lambda at: sigmoid(at, A, B, C_mid, start)
 
 
-def _scored(form: str, C: Array, y: Array, ratio: Array, A_max: float, R0: float | None, noise: str) -> dict[str, Any]:
-    params, predict = _fitted(form, C, y, A_max, R0)
-    residual = y - predict(C)
-    log_likelihood = log_likelihood_of(residual, ratio, noise)
+def _scored(
+    form: str, points: Points, ratio: Array, A_max: float, R0: float | None, noise: str
+) -> dict[str, Any]:  # fmt: skip
+    C, y, w = points
+    params, predict = _fitted(form, points, A_max, R0)
+    residual = np.sqrt(w) * (y - predict(C))
+    log_likelihood = log_likelihood_of(residual, ratio, noise) + 0.5 * float(np.log(w).sum())
     n, k = len(C), N_PARAMETERS[form] + (2 if noise == "ar1" else 1)
     return {
         "form": form,
@@ -284,17 +296,18 @@ def _scored(form: str, C: Array, y: Array, ratio: Array, A_max: float, R0: float
         "log_likelihood": log_likelihood,
         "aicc": aicc(log_likelihood, k, n),
         "bic": k * math.log(n) - 2.0 * log_likelihood,
-        "out_of_sample": _held_out_error(form, C, y, A_max, R0),
+        "out_of_sample": _held_out_error(form, points, A_max, R0),
     }
 
 
-def _held_out_error(form: str, C: Array, y: Array, A_max: float, R0: float | None) -> float:
+def _held_out_error(form: str, points: Points, A_max: float, R0: float | None) -> float:
     """Return the mean absolute error on later evaluations, each time fitted to those before them."""
+    C, y, w = points
     if len(C) < MIN_FOR_HELD_OUT:
         return math.nan
     errors = []
     for share in HELD_OUT:
         cut = math.ceil(share * len(C))
-        _, predict = _fitted(form, C[:cut], y[:cut], A_max, R0)
-        errors.append(float(np.mean(np.abs(y[cut:] - predict(C[cut:])))))
+        _, predict = _fitted(form, (C[:cut], y[:cut], w[:cut]), A_max, R0)
+        errors.append(float(np.average(np.abs(y[cut:] - predict(C[cut:])), weights=w[cut:])))
     return float(np.mean(errors))

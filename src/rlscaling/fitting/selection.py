@@ -59,7 +59,7 @@ def select(
     FitError
         When fewer than 5 points are left: with the range of the data and the option to add.
     """
-    w = None if weights is None else _checked_weights(weights, len(C))
+    w = None if weights is None else checked_weights(weights, len(C))
     dropped = np.zeros(len(C), dtype=bool)
     for low, high in o.exclude:
         dropped |= (low <= C) & (high >= C)
@@ -83,11 +83,33 @@ def select(
     return FitData(C, y, used, anchor, w, **columns), tuple(notes)
 
 
-def _checked_weights(weights: ArrayLike, n: int) -> Array:
+def left_out(data: FitData, o: FitOptions) -> list[str]:
+    """Return a text on how many evaluations were left out and why; none if there are none."""
+    anchor = np.arange(len(data)) == data.anchor
+    early, late = (data.compute < o.min_compute) & ~anchor, data.compute > o.max_compute
+    counts = {
+        f"min_compute {number(o.min_compute)}": int(early.sum()),
+        f"max_compute {number(o.max_compute)}": int(late.sum()),
+        "exclude": int((~data.used & ~anchor & ~early & ~late).sum()),
+    }
+    why = {reason: n for reason, n in counts.items() if n}
+    if len(why) < 2:
+        return [f"{n} left out ({reason})" for reason, n in why.items()]
+    return [f"{sum(why.values())} left out ({', '.join(f'{n} by {reason}' for reason, n in why.items())})"]
+
+
+def checked_weights(weights: ArrayLike, n: int) -> Array:
+    """Return the weights as an array.
+
+    Raises
+    ------
+    FitError
+        Unless there is one positive, finite number for each of ``n`` evaluations.
+    """
     w = as_floats(weights, "weights")
     if len(w) != n:
         raise FitError(f"weights has {len(w)} values for {n} evaluations; give one per evaluation")
-    if np.all(np.isfinite(w) & (w > 0)) and w.max() > MAX_WEIGHT_RATIO * w.min():
+    if np.all(np.isfinite(w) & (w > 0)) and w.min() < w.max() / MAX_WEIGHT_RATIO:
         raise FitError(
             f"weights span {w.min():g} to {w.max():g}, more than a factor {MAX_WEIGHT_RATIO:g}; "
             "use exclude= to drop points"
@@ -152,3 +174,6 @@ def check_size(C: Array, y: Array) -> None:
                 raise FitError(
                     f"{what} holds {value:g}, outside {SMALLEST:g} to {1.0 / SMALLEST:g}; divide it by a constant first"
                 )
+    largest = float(np.abs(y).max())
+    if 0.0 < largest < SMALLEST:
+        raise FitError(f"no pass_rate is larger than {largest:g}, below {SMALLEST:g}; multiply it by a constant first")

@@ -15,9 +15,10 @@ from rlscaling.curves.sigmoid import PARAMETER_NAMES, SigmoidParams
 from rlscaling.errors import FitError
 from rlscaling.fitting.data import FitData, build, restored_data
 from rlscaling.fitting.options import FitOptions, infinite, restored_options
+from rlscaling.fitting.selection import left_out
 from rlscaling.fitting.verdict import ComputeNeeded, Verdict
 from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import error_decimals, interval, number, plus_minus, unit_text
+from rlscaling.printing.numbers import interval, interval_ends, number, plus_minus, unit_text
 from rlscaling.solver.fitted_model import FittedModel, fit_model
 from rlscaling.solver.intervals import ConfidenceInterval
 from rlscaling.solver.noise import aicc_of_ssr
@@ -73,8 +74,7 @@ def interval_text(fit: SigmoidFit, name: str, ends: tuple[float, float] | None) 
 def remark(fit: SigmoidFit, name: str, ends: tuple[float, float] | None = None) -> str:
     """Return what is printed beside a parameter: its lower end, source, bound or unit."""
     if name == "A" and ends is not None and fit.verdict is Verdict.NOT_IDENTIFIED:
-        low, high = ends
-        return f"at least {number(low, min(error_decimals((high - low) / 4.0), 9))}"
+        return f"at least {interval_ends(*ends)[0]}"
     if name == "R0":
         return fit.R0_source
     if name in fit.at_bound:
@@ -87,11 +87,8 @@ def remark(fit: SigmoidFit, name: str, ends: tuple[float, float] | None = None) 
 def provenance(fit: SigmoidFit) -> str:
     """Return one line on the data: how many points, over which range, what was left out."""
     low, high = fit.compute_range
-    left_out = len(fit.data) - fit.n_points - (fit.data.anchor is not None)
     parts = [f"{fit.n_points} points, {number(low)} to {number(high)} {unit_text(fit.compute_unit)}"]
-    if left_out:
-        parts.append(f"{left_out} left out (min_compute {number(fit.options.min_compute)})")
-    return ", ".join(parts)
+    return ", ".join([*parts, *left_out(fit.data, fit.options)])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate
+from rlscaling.fitting.standing import standing
+from rlscaling.fitting.verdict import Verdict
+from rlscaling.forecasting.extrapolate import AVERAGED, N_DRAWS, extrapolate
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
 from rlscaling.solver.intervals import half_width_68, probability_best
@@ -25,13 +27,22 @@ LEAST_GAP = 0.25  # of a recipe's own error: a tie gets a finite share
 
 @dataclass(frozen=True)
 class RecipeAllocation:
-    """One recipe's share: pass rate where it is decided, its error, probability of being best, compute to add."""
+    """One recipe's share: pass rate where it is decided, its error, probability of being best, compute to add.
+
+    A run that is flat, falling or no sigmoid, as ``verdict`` says, has the pass rate at which it stands.
+    """
 
     recipe: str
     pass_rate: float
     error: float
     best: float
     compute: float
+    verdict: Verdict
+
+    @property
+    def stands_above(self) -> bool:
+        """Whether it gets nothing, since it is not extrapolated, but may stand higher than the others will."""
+        return not self.verdict.has_curve and self.best >= DROP
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,8 +59,11 @@ class Allocation(Document):
     def headline(self) -> str:
         """Which recipes to extend and which to drop, in a sentence."""
         kept = [f"{s.recipe} by {rough(s.compute)}" for s in self.shares if s.compute > 0]
-        dropped = [s.recipe for s in self.shares if s.compute == 0]
+        dropped = [s.recipe for s in self.shares if s.compute == 0 and not s.stands_above]
+        above = [f"{s.recipe} ({s.verdict}) at {number(s.pass_rate, 3)}" for s in self.shares if s.stands_above]
         text = f"extend {', '.join(kept)} {unit_text(self.compute_unit)}"
+        if above:
+            text = f"the others may never pass {', '.join(above)}, which is not extrapolated; of them {text}"
         return text + (f"; drop {', '.join(dropped)}" if dropped else "")
 
     def tables(self) -> list[Table]:
@@ -59,7 +73,12 @@ class Allocation(Document):
     def _rows(self) -> list[list[str]]:
         """Return one row per recipe as text."""
         return [
-            [s.recipe, plus_minus(s.pass_rate, s.error), f"{s.best:.2f}", number(s.compute) if s.compute else "drop"]
+            [
+                s.recipe,
+                plus_minus(s.pass_rate, s.error),
+                f"{s.best:.2f}",
+                number(s.compute) if s.compute else f"{s.verdict}, keep" if s.stands_above else "drop",
+            ]
             for s in self.shares
         ]
 
@@ -79,9 +98,10 @@ def allocate(
 ) -> Allocation:
     """Split a budget over candidate recipes so that the best at ``compute`` is found with the highest probability.
 
-    Recipes that are the best in less than 5 % of the draws are dropped, and those whose run is flat, falling or no
-    sigmoid. The rest share the budget by the rule of optimal computing budget allocation (Chen, Lin, Yücesan and Chick
-    2000): in proportion to ``(error / gap)^2``, with ``gap`` the distance from the leader, and the leader to
+    Recipes that are the best in less than 5 % of the draws are dropped. A run that is flat, falling or no sigmoid gets
+    nothing, and counts at the level where it stands: the result says if the others may never pass it. The rest share
+    the budget by the rule of optimal computing budget allocation (Chen, Lin, Yücesan and Chick 2000): in proportion to
+    ``(error / gap)^2``, with ``gap`` the distance from the leader, and the leader to
     ``error sqrt(sum (share / error)^2)``.
 
     Parameters
@@ -124,22 +144,29 @@ def allocate(
     has_curve = np.array([fit.verdict.has_curve for fit in fits.values()])
     if not has_curve.any():
         raise FitError("every run is flat, falling or no sigmoid: none of them says what more compute would bring")
-    draws = np.array(
-        [
-            extrapolate(fit, target, method=AVERAGED, rng=np.random.SeedSequence([entropy, k])).distribution[:, 0]
-            for k, fit in enumerate(fits.values())
-        ]
-    )
-    best, middle = np.zeros(len(draws)), np.median(draws, axis=1)
-    best[has_curve] = probability_best(draws[has_curve])
+    draws = np.array([_draws(fit, target, np.random.SeedSequence([entropy, k])) for k, fit in enumerate(fits.values())])
+    best, middle = probability_best(draws), np.median(draws, axis=1)
+    among_curves = np.zeros(len(draws))
+    among_curves[has_curve] = probability_best(draws[has_curve])
     error = np.maximum([half_width_68(row) for row in draws], 1e-12)
-    added = total * _shares(middle, error, best)
+    added = total * _shares(middle, error, among_curves)
     order = np.argsort(-best, kind="stable")
     names = list(fits)
     shares = tuple(
-        RecipeAllocation(names[k], float(middle[k]), float(error[k]), float(best[k]), float(added[k])) for k in order
+        RecipeAllocation(
+            names[k], float(middle[k]), float(error[k]), float(best[k]), float(added[k]), fits[names[k]].verdict
+        )
+        for k in order
     )
     return Allocation(shares, total, target, units[0], entropy)
+
+
+def _draws(fit: SigmoidFit, target: float, seed: np.random.SeedSequence) -> Array:
+    """Return draws of the pass rate at ``target``, or of the level at which a run without a curve stands."""
+    if fit.verdict.has_curve:
+        return extrapolate(fit, target, method=AVERAGED, rng=seed).distribution[:, 0]
+    level, error = standing(fit, target)
+    return np.asarray(level + error * np.random.default_rng(seed).standard_normal(N_DRAWS))
 
 
 def _shares(middle: Array, error: Array, best: Array) -> Array:

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike
 from rlscaling.arrays import Array, as_floats
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fitting.curve_fit import fit_power_law
-from rlscaling.fitting.fit import fit_trace
+from rlscaling.fitting.fit import fit_beginning, fit_trace
+from rlscaling.fitting.selection import checked_weights
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
 from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate, method_of
 from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import number, unit_text
+from rlscaling.printing.numbers import number, rough, unit_text
 from rlscaling.traces.trace import Trace
 from rlscaling.uncertainty.bootstrap import bootstrap
 from rlscaling.validation import RngLike, entropy_of, renamed
@@ -48,6 +49,8 @@ class ForecastOrigin:
     compute, beyond, actual, forecast, low, high : tuple of float
         Later evaluations to four times the cutoff: compute, compute over the cutoff, pass rate, the forecast and its
         95 % interval for an evaluation; nan for a method without one.
+    weight : tuple of float
+        Of the later evaluations, ones without weights.
     """
 
     method: str
@@ -58,6 +61,7 @@ class ForecastOrigin:
     forecast: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    weight: tuple[float, ...]
 
     def error(self, horizon: float) -> float:
         """Return forecast less actual, averaged from 0.8 times ``horizon`` to it; nan where the run ends before."""
@@ -65,7 +69,8 @@ class ForecastOrigin:
         inside = (beyond > WINDOW * horizon) & (beyond <= horizon * (1.0 + 1e-9))
         if not inside.any() or beyond[-1] < 0.95 * horizon:
             return math.nan
-        return float(np.mean((np.array(self.forecast) - np.array(self.actual))[inside]))
+        errors = np.array(self.forecast) - np.array(self.actual)
+        return float(np.average(errors[inside], weights=np.array(self.weight)[inside]))
 
     def coverage(self, horizon: float) -> tuple[int, int]:
         """Return how many evaluations up to ``horizon`` their interval covers, and how many have one."""
@@ -153,7 +158,7 @@ class Backtest(Document):
         score = self.score(method, HORIZONS[0])
         if not score.n:
             return "no cutoff leaves evaluations to twice its compute; run on, or give earlier cutoffs"
-        text = f"on this run a forecast to 2x ({_name(method)}) has been off by {score.median_error:.2g}"
+        text = f"on this run a forecast to 2x ({_name(method)}) has been off by {rough(score.median_error)}"
         text += f" (median of {score.n})" if score.n > 1 else ""
         if score.n_intervals:
             text += f"; the 95 % interval held {score.n_covered} of {score.n_intervals} evaluations"
@@ -173,7 +178,7 @@ class Backtest(Document):
         if len(scores) < 2:
             return ""
         best = min(scores, key=lambda s: s.mean_error)
-        return f"nearest at 2x: {_name(best.method)}, {best.mean_error:.2g} off in the mean of {best.n} cutoffs"
+        return f"nearest at 2x: {_name(best.method)}, {rough(best.mean_error)} off in the mean of {best.n} cutoffs"
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per method, cutoff and later evaluation."""
@@ -240,6 +245,7 @@ def backtest(
     cutoffs: ArrayLike | None = None,
     methods: Sequence[str] = ("sigmoid", "power-law", BASELINE),
     rng: RngLike = None,
+    weights: ArrayLike | None = None,
     **options: Any,
 ) -> Backtest:
     """Fit each beginning of a run, forecast the rest, and compare with the evaluations observed.
@@ -256,8 +262,11 @@ def backtest(
         methods of `extrapolate`.
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers.
+    weights : array-like of shape (n,), optional
+        Relative inverse variances of all evaluations of the run: each beginning is fitted with its own, and each later
+        evaluation has the interval of its own.
     **options
-        Options of `fit_sigmoid`.
+        Other options of `fit_sigmoid`.
 
     Returns
     -------
@@ -270,7 +279,7 @@ def backtest(
 
     Notes
     -----
-    Each error is that of the mean of the evaluations from 0.8 times the horizon to it. Intervals are for one
+    Each error is that of the (weighted) mean of the evaluations from 0.8 times the horizon to it. Intervals are for one
     evaluation, at 95 %.
 
     Examples
@@ -285,9 +294,11 @@ def backtest(
     names = tuple(dict.fromkeys(method_of(name) for name in methods))
     if not names or set(names) - set(METHODS):
         raise FitError(f"methods={tuple(methods)!r}: choose from {', '.join(METHODS)}")
-    entropy = entropy_of(rng)
+    entropy, w = entropy_of(rng), None
+    if weights is not None:
+        w = options["weights"] = checked_weights(weights, len(trace))
     fits = list(_fits_at(trace, cutoffs, options) if cutoffs is not None else _default_fits(trace, options))
-    origins = tuple(_origin(trace, fit, name, cutoff, entropy) for name in names for cutoff, fit in fits)
+    origins = tuple(_origin(trace, fit, name, cutoff, entropy, w) for name in names for cutoff, fit in fits)
     return Backtest(trace, names, tuple(cutoff for cutoff, _ in fits), origins, entropy)
 
 
@@ -302,7 +313,7 @@ def _fits_at(trace: Trace, cutoffs: ArrayLike, options: dict[str, Any]) -> Itera
                 "give an earlier one"
             )
         try:
-            yield cutoff, fit_trace(trace.up_to(cutoff), **options)
+            yield cutoff, fit_beginning(trace, cutoff, **options)
         except RLScalingError as error:
             raise FitError(f"cutoff {number(cutoff)}: {error}") from error
 
@@ -315,50 +326,57 @@ def _default_fits(trace: Trace, options: dict[str, Any]) -> list[tuple[float, Si
         cutoff = float(trace.compute[-1]) * 0.5 * 2.0 ** (-k / PER_DOUBLING)
         if not np.any(trace.compute <= cutoff):
             break
-        fit = fit_trace(trace.up_to(cutoff), on_error="return", **options)
+        fit = fit_beginning(trace, cutoff, on_error="return", **options)
         if not isinstance(fit, SigmoidFit):
-            error = str(fit)
+            error = getattr(fit, "error", "")
             break
         if not fits or fit.n_points < fits[-1][1].n_points:
             fits.append((cutoff, fit))
     if not fits:
         fit_trace(trace, **options)  # what is wrong with the whole run is wrong with its half
-        raise FitError(f"the first half of the run cannot be fitted ({error or 'no evaluation there'}); run on")
+        raise FitError(
+            f"the first half of the run cannot be fitted: {error or 'no evaluation lies in it; evaluate more often'}"
+        )
     return fits[::-1]
 
 
-def _origin(trace: Trace, fit: SigmoidFit, method: str, cutoff: float, entropy: int) -> ForecastOrigin:
+def _origin(
+    trace: Trace, fit: SigmoidFit, method: str, cutoff: float, entropy: int, weights: Array | None
+) -> ForecastOrigin:  # fmt: skip
     later = (trace.compute > cutoff) & (trace.compute <= HORIZONS[-1] * cutoff * (1.0 + 1e-9))
     C, y = trace.compute[later], trace.pass_rate[later]
-    forecast, low, high = METHODS[method](fit, C, entropy)
-    columns = (C, C / cutoff, y, forecast, low, high)
+    w = None if weights is None else weights[later]
+    forecast, low, high = METHODS[method](fit, C, w, entropy)
+    columns = (C, C / cutoff, y, forecast, low, high, np.ones(len(C)) if w is None else w)
     return ForecastOrigin(method, cutoff, *(tuple(column.tolist()) for column in columns))
 
 
-def _sigmoid(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
+def _sigmoid(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         return _without_interval(fit.predict(C))
     replicates = bootstrap(fit, n_resamples=N_RESAMPLES, rng=entropy)
-    interval = extrapolate(fit, C, bootstrap=replicates).prediction_interval
+    interval = extrapolate(fit, C, bootstrap=replicates, weight=w).prediction_interval
     return fit.predict(C), *interval
 
 
-def _averaged(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
-    forecast = extrapolate(fit, C, method=AVERAGED, rng=entropy)
+def _averaged(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
+    forecast = extrapolate(fit, C, method=AVERAGED, weight=w, rng=entropy)
     return forecast.pass_rate, *forecast.prediction_interval
 
 
-def _power_law(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
-    o, used = fit.options, fit.data.used
+def _power_law(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
+    o, used, given = fit.options, fit.data.used, fit.data.weights
     power_law = fit_power_law(
-        fit.data.compute[used], fit.data.pass_rate[used], min_compute=0.0, compute_unit=o.compute_unit, A_max=o.A_max
-    )
+        fit.data.compute[used], fit.data.pass_rate[used], min_compute=0.0, compute_unit=o.compute_unit, A_max=o.A_max,
+        weights=None if given is None else given[used],
+    )  # fmt: skip
     return _without_interval(power_law.predict(C))
 
 
-def _last_value(fit: SigmoidFit, C: Array, entropy: int) -> Curve:
-    y = fit.data.pass_rate
-    return _without_interval(np.full(len(C), float(np.mean(y[-max(1, len(y) // LAST_SHARE) :]))))
+def _last_value(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
+    last = slice(-max(1, len(fit.data) // LAST_SHARE), None)
+    given = None if fit.data.weights is None else fit.data.weights[last]
+    return _without_interval(np.full(len(C), float(np.average(fit.data.pass_rate[last], weights=given))))
 
 
 def _without_interval(forecast: Array) -> Curve:
@@ -366,10 +384,10 @@ def _without_interval(forecast: Array) -> Curve:
     return forecast, nothing, nothing
 
 
-METHODS: Mapping[str, Callable[[SigmoidFit, Array, int], Curve]] = {
+METHODS: Mapping[str, Callable[[SigmoidFit, Array, Array | None, int], Curve]] = {
     "sigmoid": _sigmoid,
     "power-law": _power_law,
     BASELINE: _last_value,
     AVERAGED: _averaged,
 }
-"""The methods of `backtest`: what forecasts from a fit, at what compute, with which seed."""
+"""The methods of `backtest`: what forecasts from a fit, at what compute, for what weights, from a seed."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.arrays import Array, Mask
+from rlscaling.arrays import Array, Mask, as_floats
 from rlscaling.curves.sigmoid import gain_share, sigmoid_reach
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets, supported_beyond
+from rlscaling.fitting.data import recent_weights, relative_to_fit
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.results import Forecast, Reach
@@ -17,7 +18,7 @@ from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import DEFAULT, Prior
 from rlscaling.uncertainty.seed_spread import SEED_SD
-from rlscaling.validation import RngLike, check_seed_sd, entropy_of
+from rlscaling.validation import RngLike, check_seed_sd, entropy_of, with_count_note
 
 N_DRAWS = 1000
 AVERAGED = "averaged"
@@ -41,6 +42,7 @@ def average_forecast(
     prior: Prior | None = None,
     seed_sd: float = SEED_SD,
     rng: RngLike = None,
+    weight: ArrayLike | None = None,
     notes: tuple[str, ...] = (),
 ) -> Forecast:
     """Return the posterior forecast of a run at ``budgets``: median and draws.
@@ -56,6 +58,8 @@ def average_forecast(
     seed_sd : float
         Between-seed standard deviation of ``A``; for unbounded scores a share of their range.
     rng : int, Generator, SeedSequence or None
+    weight : float or array-like of shape (n,), optional
+        As in `extrapolate`.
     notes : tuple of str
         Added to those of the fit.
 
@@ -69,7 +73,8 @@ def average_forecast(
     model, entropy = fit.fitted_model(), entropy_of(rng)
     belief = posterior(model, prior or DEFAULT)
     generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
-    runs, evaluations = belief.draw(generator, N_DRAWS).runs(budgets, generator)
+    scale = _noise_scale(fit, weight, budgets, N_DRAWS, entropy)
+    runs, evaluations = belief.draw(generator, N_DRAWS).runs(budgets, generator, scale)
     new = runs + seed_sd * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
     if fit.options.bounded:
         new = np.clip(new, 0.0, fit.options.A_max)
@@ -89,6 +94,7 @@ def extrapolate(
     method: str = "sigmoid",
     bootstrap: Bootstrap | None = None,
     prior: Prior | None = None,
+    weight: ArrayLike | None = None,
     seed_sd: float = SEED_SD,
     rng: RngLike = None,
 ) -> Forecast:
@@ -108,6 +114,10 @@ def extrapolate(
         Replicates for ``sigmoid``; None draws the default ones.
     prior : Prior, optional
         For ``averaged``; `learn_prior` estimates one from your own runs.
+    weight : float or array-like of shape (n,), optional
+        For a weighted fit: the weight of the evaluation that the prediction interval is for, on the scale of the fit's
+        weights, one for all budgets or one each. Default: it is like the last ten fitted evaluations, each draw like
+        one of them.
     seed_sd : float
         Between-seed standard deviation of ``A``, for the intervals of a new run; ``bootstrap`` has its own.
     rng : int, Generator, SeedSequence or None
@@ -145,7 +155,9 @@ def extrapolate(
             raise FitError('bootstrap= holds replicates of the sigmoid; drop it, or use method="sigmoid"')
         supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, MEASURED_BEYOND)
         note = () if supported.all() else (_unsupported_note(fit.verdict, f"{MEASURED_BEYOND:g} times"),)
-        return average_forecast(fit, budgets, supported, prior=prior, seed_sd=seed_sd, rng=rng, notes=note)
+        return average_forecast(
+            fit, budgets, supported, prior=prior, seed_sd=seed_sd, rng=rng, weight=weight, notes=note
+        )
     if method != "sigmoid":
         choices = " or ".join(f'"{name}"' for name in METHODS)
         raise FitError(f"method={method!r} is unknown; choose {choices}")
@@ -161,16 +173,36 @@ def extrapolate(
     return Forecast(
         fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
         distribution_new_run=np.clip(new, *score_range(fit.fitted_model())), supported=supported,
-        confidence_level=boot.confidence_level, rng_seed=boot.rng_seed, notes=tuple(notes),
-        evaluations=draws + _evaluation_noise(fit, boot),
+        confidence_level=boot.confidence_level, rng_seed=boot.rng_seed,
+        notes=with_count_note(tuple(notes), boot.n_resamples, boot.confidence_level),
+        evaluations=draws + _evaluation_noise(fit, boot, weight, budgets),
     )  # fmt: skip
 
 
-def _evaluation_noise(fit: SigmoidFit, boot: Bootstrap) -> Array:
-    """Return the noise of one evaluation in each replicate, shape (n_resamples, 1)."""
+def _evaluation_noise(fit: SigmoidFit, boot: Bootstrap, weight: ArrayLike | None, budgets: Array) -> Array:
+    """Return the noise of one evaluation in each replicate, shape (n_resamples, 1 or budgets)."""
     rng = np.random.default_rng(np.random.SeedSequence(boot.rng_seed, spawn_key=(2,)))
     rho, sd = fit.fitted_model().noise.draw(rng, boot.n_resamples)
-    return np.asarray((sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None])
+    noise = (sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None]
+    return np.asarray(noise * _noise_scale(fit, weight, budgets, boot.n_resamples, boot.rng_seed))
+
+
+def _noise_scale(fit: SigmoidFit, weight: ArrayLike | None, budgets: Array, size: int, entropy: int) -> Array:
+    """Return the noise of a new evaluation over that of one of mean weight, in shape to multiply (size, budgets)."""
+    if fit.data.weights is None:
+        if weight is not None:
+            raise FitError("weight= was given, but the fit is not weighted; leave it out, or fit with weights=")
+        return np.ones((1, 1))
+    if weight is None:
+        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(4,)))
+        return np.asarray(1.0 / np.sqrt(rng.choice(recent_weights(fit.data), size))[:, None])
+    given = as_floats(np.full(len(budgets), weight) if np.ndim(weight) == 0 else weight, "weight")
+    if len(given) != len(budgets) or not np.all(np.isfinite(given) & (given > 0)):
+        raise FitError(
+            f"weight={weight!r}: give one positive number, or one for each of the {len(budgets)} budgets, on the scale "
+            "of the fit's weights"
+        )
+    return np.asarray(1.0 / np.sqrt(relative_to_fit(fit.data, given))[None, :])
 
 
 def _bootstrap(fit: SigmoidFit, boot: Bootstrap | None, rng: RngLike, seed_sd: float = SEED_SD) -> Bootstrap:

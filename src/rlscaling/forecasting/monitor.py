@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from rlscaling.arrays import Array
+from rlscaling.arrays import Array, Mask
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import FitError
-from rlscaling.fitting.fit import fit_trace
+from rlscaling.fitting.data import relative_to_fit
+from rlscaling.fitting.fit import fit_beginning, fit_trace
+from rlscaling.fitting.selection import checked_weights
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, check_enough_points
 from rlscaling.printing.document import Document
@@ -116,7 +119,9 @@ class MonitorReport(Document):
         return f"MonitorReport({self.status}, {len(self.compute)} later evaluations, {len(self.alarms)} alarms)"
 
 
-def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> MonitorReport:
+def monitor(
+    trace: Trace, fit: SigmoidFit, *, weights: ArrayLike | None = None, idle: float | None = None
+) -> MonitorReport:
     """Check whether the evaluations after ``fit`` still lie on its curve, and warn of truncation, entropy and a stall.
 
     Each later evaluation is compared with what the replicates of the fit, their AR(1) noise and the evaluations before
@@ -129,6 +134,9 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
         The run so far.
     fit : SigmoidFit
         Of its beginning, in the same unit.
+    weights : array-like of shape (n,), optional
+        For a weighted fit: the weight of each evaluation of ``trace``, on the scale of the fit's weights. Default:
+        those that the fit holds, which has them when it was made of the whole trace with ``max_compute=``.
     idle : float, optional
         Seconds since the last row was written: needed for the warning of a stalled log, with a column ``wall_time``.
 
@@ -139,7 +147,8 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
     Raises
     ------
     FitError
-        For another unit, fewer than 7 fitted points, or a fit that is flat, falling or a misfit.
+        For another unit, fewer than 7 fitted points, a fit that is flat, falling or a misfit, or a weighted fit and
+        later evaluations whose weights are not known.
 
     Examples
     --------
@@ -158,7 +167,8 @@ def monitor(trace: Trace, fit: SigmoidFit, *, idle: float | None = None) -> Moni
     last, model = fit.compute_range[1], fit.fitted_model()
     later = (trace.compute > last) & (trace.compute <= HORIZON * last)
     C, y = trace.compute[later][:MOST_LATER], trace.pass_rate[later][:MOST_LATER]
-    z, cusum, side, limit = _watch(model, C, y)
+    scale = _noise_scales(trace, fit, weights, later)[:MOST_LATER]
+    z, cusum, side, limit = _watch(model, C, y, scale)
     over = np.flatnonzero(cusum > limit)
     direction, alarms, notes = "", [], []
     if len(over):
@@ -195,20 +205,41 @@ def reference_fit(trace: Trace, **options: Any) -> SigmoidFit | None:
     steps = math.floor(2.0 * math.log2(last / first)) - 1  # half doublings
     if steps < 0:
         return None
-    return fit_trace(trace.up_to(first * 2.0 ** (0.5 * steps) * (1.0 + 1e-9)), **options)
+    return fit_beginning(trace, first * 2.0 ** (0.5 * steps) * (1.0 + 1e-9), **options)
 
 
-def _watch(model: FittedModel, C: Array, y: Array) -> tuple[Array, Array, Array, float]:
+def _noise_scales(trace: Trace, fit: SigmoidFit, weights: ArrayLike | None, later: Mask) -> Array:
+    """Return the noise of each later evaluation over that of one of mean weight."""
+    if fit.data.weights is None:
+        if weights is not None:
+            raise FitError("weights= was given, but the fit is not weighted; fit with weights= too")
+        return np.ones(int(later.sum()))
+    if weights is not None:
+        w = checked_weights(weights, len(trace))[later]
+    else:
+        C = trace.compute[later]
+        place = np.minimum(np.searchsorted(fit.data.compute, C), len(fit.data) - 1)
+        if not np.array_equal(fit.data.compute[place], C):
+            raise FitError(
+                "the fit is weighted, and the weights of the later evaluations are not known; give weights=, one for "
+                "each evaluation of the trace"
+            )
+        w = fit.data.weights[place]
+    return np.asarray(1.0 / np.sqrt(relative_to_fit(fit.data, w)))
+
+
+def _watch(model: FittedModel, C: Array, y: Array, scale: Array) -> tuple[Array, Array, Array, float]:
     """Return residuals, CUSUM, the side it is on, and its limit.
 
     Each residual is the normal score of an evaluation in its one-step-ahead distribution: the mixture, over replicates
-    of the fit, of a normal around curve plus carried-over noise. The replicates are weighted by how well
-    they predicted so far, as long as their effective number is 100 or more.
+    of the fit, of a normal around curve plus carried-over noise, on the ``scale`` of each evaluation. The replicates
+    are weighted by how well they predicted so far, as long as their effective number is 100 or more.
     """
     rng = np.random.default_rng(SEED)
     A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).parameters.T)
     compute = np.concatenate([model.series.compute[-1:], C])
     off = np.concatenate([model.series.y[-1:], y]) - sigmoid(compute[None, :], A, B, C_mid, R0)
+    off /= np.concatenate([1.0 / np.sqrt(model.series.weights[-1:]), scale])
     rho, marginal = _noise(model, rng)
     step = float(np.median(np.diff(model.series.compute)))
     log_weight, z = np.zeros(N_REPLICATES), np.empty(len(y))

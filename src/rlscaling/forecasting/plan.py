@@ -104,7 +104,7 @@ class Plan(Document):
         if not self.fit.verdict.has_curve:
             return f"no plan: the verdict is {self.fit.verdict}; {self.fit.reason}"
         if self.reached:
-            return f"{self._what} is known to {target} already (±{self.present:.2g}, 95 %)"
+            return f"{self._what} is known to {target} already (±{rough(self.present)}, 95 %)"
         assert self.needed is not None
         if not math.isfinite(self.needed.median):
             farthest = number(FARTHEST * self.fit.compute_range[1])
@@ -112,19 +112,20 @@ class Plan(Document):
         high = rough(self.needed.high) if math.isfinite(self.needed.high) else "beyond reach"
         return (
             f"run to about {rough(self.needed.median)} {unit} to know {self._what} to {target} "
-            f"(10-90 %: {rough(self.needed.low)} to {high}); now ±{self.present:.2g}"
+            f"(10-90 %: {rough(self.needed.low)} to {high}); now ±{rough(self.present)}"
         )
 
     @property
     def stop_advice(self) -> str:
         """What more compute would bring, in a sentence."""
         unit = unit_text(self.fit.compute_unit)
-        return f"the next {number(self.next_compute)} {unit} buy {plus_minus(self.gain, self.gain_error)}"
+        gain = plus_minus(self.gain, self.gain_error, may_be_zero=True)
+        return f"the next {number(self.next_compute)} {unit} buy {gain}"
 
     @property
     def seed_advice(self) -> str:
         """How precisely more training runs would measure the recipe, in a sentence."""
-        parts = [f"{k} seed{'s' * (k > 1)} ±{width:.2g}" for k, width in self.seeds]
+        parts = [f"{k} seed{'s' * (k > 1)} ±{rough(width)}" for k, width in self.seeds]
         return (
             f"for the recipe rather than this run (sd {self.seed_sd:g} between seeds): {', '.join(parts)}, each costs "
             f"{number(self.fit.compute_range[1])} {unit_text(self.fit.compute_unit)}"

@@ -13,7 +13,7 @@ from rlscaling.arrays import Array, Mask
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import interval, number, percent, plus_minus, unit_text
+from rlscaling.printing.numbers import interval, number, percent, plus_minus, rough, unit_text
 from rlscaling.serialization import plain
 from rlscaling.solver.intervals import (
     ConfidenceInterval,
@@ -24,7 +24,7 @@ from rlscaling.solver.intervals import (
     percentile_interval,
     union,
 )
-from rlscaling.validation import check_level
+from rlscaling.validation import check_level, with_count_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,8 @@ class Forecast(Document):
         False where the data do not support a number: beyond twice the data when the ceiling is not identified, and
         anywhere beyond the data when the run is flat, falling or a misfit. The interval is given either way.
     evaluations : array of shape (n_resamples, n)
-        One evaluation at each budget: the draw with the noise of an evaluation.
+        One evaluation at each budget: the draw with the noise of an evaluation, of a weighted fit with that of the
+        weight given or of the last evaluations.
     method : str
         ``sigmoid`` or ``averaged``; with ``averaged`` the pass rate is the median of the draws.
     rng_seed : int
@@ -90,12 +91,16 @@ class Forecast(Document):
 
     @cached_property
     def prediction_interval(self) -> ConfidenceInterval[Array]:
-        """Interval of one evaluation of this run at each budget: arrays of shape (n,)."""
+        """Interval of one evaluation of this run at each budget: arrays of shape (n,).
+
+        For a weighted fit it is that of the ``weight`` given to `extrapolate`.
+        """
         return interval_of(percentile_interval(self.evaluations, self.confidence_level))
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same forecast at another confidence level, without resampling."""
-        return replace(self, confidence_level=check_level(confidence_level))
+        notes = with_count_note(self.notes, len(self.distribution), check_level(confidence_level))
+        return replace(self, confidence_level=float(confidence_level), notes=notes)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per budget: pass rate and intervals."""
@@ -232,5 +237,6 @@ def _budget_rows(forecast: Forecast) -> list[list[str]]:
         error = half_width_68(forecast.distribution[:, i])
         value = plus_minus(float(forecast.pass_rate[i]), error) if forecast.supported[i] else "not identified"
         this, new = forecast.confidence_interval.at(i), forecast.confidence_interval_new_run.at(i)
-        rows.append([number(float(compute)), f"{forecast.beyond[i]:.3g}x", value, interval(*this), interval(*new)])
+        beyond = f"{rough(float(forecast.beyond[i]), 3)}x"
+        rows.append([number(float(compute)), beyond, value, interval(*this), interval(*new)])
     return rows

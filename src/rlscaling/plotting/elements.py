@@ -206,7 +206,8 @@ def y_limits(view: FitView) -> tuple[float, float]:
     ends = [value for value in ends if np.isfinite(value)]
     low = max(min([low, *ends]), low - room)
     high = min(max([high, *ends]), high + 1.5 * room)
-    return low - 0.06 * (high - low), high + 0.06 * (high - low)
+    pad = 0.06 * (high - low) if high - low > 1e-6 * room else 0.5 * room  # a constant has no height of its own
+    return low - pad, high + pad
 
 
 def axes_or_new(ax: Axes | None) -> Axes:

@@ -6,6 +6,11 @@ import math
 
 import numpy as np
 
+NEGLIGIBLE = 1e-9  # an error of so small a share of its value is rounding, and says nothing about digits
+NOTHING = 1e-3  # a value below this share of its error, and of 1, is printed as 0
+SMALLEST = 1e-100  # smaller numbers are 0: no score is so small
+COMPACT = 1e7  # from here on in powers of ten
+
 
 def error_decimals(error: float) -> int:
     """Return the decimals that leave ``error`` two significant digits (one from 3.55 to 9.5: as PDG rounds)."""
@@ -26,7 +31,8 @@ def number(value: float, decimals: int | None = None) -> str:
     """
     if not math.isfinite(value):
         return "inf" if value > 0 else "-inf" if value < 0 else "unknown"
-    if abs(value) >= 1e7 or (decimals is None and 0 < abs(value) <= 1e-5):
+    value = value if abs(value) >= SMALLEST else 0.0
+    if abs(value) >= COMPACT or (decimals is None and 0 < abs(value) <= 1e-5):
         return f"{value:.4g}"
     if decimals is None:
         decimals = 0 if value == 0 else max(3 - math.floor(math.log10(abs(value))), -12)
@@ -35,19 +41,21 @@ def number(value: float, decimals: int | None = None) -> str:
     return f"{round(value, decimals) + 0.0:,.{max(decimals, 0)}f}"  # + 0.0: no minus before a zero
 
 
-def rough(value: float) -> str:
-    """Return ``value`` with 2 significant digits, for what is known no more precisely.
+def rough(value: float, digits: int = 2) -> str:
+    """Return ``value`` with a few significant digits, for what is known no more precisely.
 
     Examples
     --------
-    >>> rough(24_651.0), rough(float("inf"))
-    ('25,000', 'inf')
+    >>> rough(24_651.0), rough(float("inf")), rough(1234.5, 3)
+    ('25,000', 'inf', '1,230')
     """
-    return number(float(f"{value:.2g}"))
+    return number(float(f"{value:.{digits}g}"))
 
 
-def plus_minus(value: float, error: float) -> str:
-    """Return ``value ± error`` with the digits the error allows.
+def plus_minus(value: float, error: float, *, may_be_zero: bool = False) -> str:
+    """Return ``value ± error`` with the digits the error allows, and two of the value where it allows none.
+
+    An error that is rounding is left out. A difference ``may_be_zero``: it gets no digits of its own.
 
     Examples
     --------
@@ -55,11 +63,15 @@ def plus_minus(value: float, error: float) -> str:
     '0.612 ± 0.004'
     >>> plus_minus(2541.7, 152.0)
     '2,540 ± 150'
+    >>> plus_minus(1763.7, 110_000.0)
+    '1,800 ± 110,000'
     """
-    if not (math.isfinite(error) and error > 0):
+    if not (math.isfinite(error) and error > max(NEGLIGIBLE * abs(value), SMALLEST)):
         return number(value)
+    if not may_be_zero and _is_lost(value, error_decimals(error), error):
+        return f"{rough(value)} ± {rough(error)}"
     size = max(abs(value), error)
-    if size >= 1e7 or size < 1e-4:
+    if size >= COMPACT or size < 1e-4:
         exponent = math.floor(math.log10(size))
         scale = 10.0**exponent
         return f"({plus_minus(value / scale, error / scale)})e{exponent:+d}"
@@ -75,19 +87,36 @@ def interval(low: float, high: float) -> str:
     >>> interval(0.60412, 0.62083)
     '[0.604, 0.621]'
     """
-    width = high - low
-    if not (math.isfinite(width) and width > 0):
-        return f"[{number(low)}, {number(high)}]"
+    return "[{}, {}]".format(*interval_ends(low, high))
+
+
+def interval_ends(low: float, high: float) -> tuple[str, str]:
+    """Return the ends of an interval as `interval` prints them.
+
+    Examples
+    --------
+    >>> interval_ends(630.2, 7.84e8)
+    ('630', '7.84e+08')
+    """
+    width, size = high - low, max(abs(low), abs(high))
+    if not math.isfinite(width) or width <= max(NEGLIGIBLE * size, SMALLEST):
+        return number(low), number(high)
     if low > 0 and high > 2.5 * low and high > 10.0:  # a scale parameter of wide range: each end with its own digits
-        return f"[{_three_digits(low)}, {_three_digits(high)}]"
-    if max(abs(low), abs(high)) >= 1e7 or 0 < high < 1e-4:
-        return f"[{low:.3g}, {high:.3g}]"
+        return _three_digits(low), _three_digits(high)
+    if size >= COMPACT or 0 < high < 1e-4:
+        return f"{low:.3g}", f"{high:.3g}"
     decimals = error_decimals(width / 4.0)
-    return f"[{number(low, decimals)}, {number(high, decimals)}]"
+    first, last = (rough(end) if _is_lost(end, decimals, width) else number(end, decimals) for end in (low, high))
+    return first, last
+
+
+def _is_lost(value: float, decimals: int, error: float) -> bool:
+    """Return whether so many decimals round to 0 a value that is not nothing."""
+    return abs(value) >= NOTHING * min(error, 1.0) and abs(value) < 0.5 * 10.0**-decimals
 
 
 def _three_digits(value: float) -> str:
-    return number(value, max(2 - math.floor(math.log10(value)), -12)) if value < 1e7 else f"{value:.3g}"
+    return number(value, max(2 - math.floor(math.log10(value)), -12)) if value < COMPACT else f"{value:.3g}"
 
 
 def probability(p: float) -> str:

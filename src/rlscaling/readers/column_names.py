@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from rlscaling.arrays import FloatArray
+from rlscaling.readers.column_scale import HOUR, scale_of
 from rlscaling.traces.schema import COMPUTE_UNITS
 
 PLAIN_COMPUTE = {
@@ -13,18 +16,20 @@ PLAIN_COMPUTE = {
 }
 """Names that contain the unit and are taken without a note."""
 
-_GPU_HOURS = r"(gpu|[ahbl]\d{2,3}|gb200)s?[ _./-]*(h|hr|hrs|hours?)(?![a-z])"
-_DEVICE_HOURS = r"(device|tpu|accelerator|chip|core)s?[ _./-]*(h|hr|hrs|hours?)(?![a-z])"
+_GPU_HOURS = rf"(gpu|[ahbl]\d{{2,3}}|g[bh]200|v100|p100|mi\d{{3}}[ax]?)s?[ _./-]*{HOUR}"
+_DEVICE_HOURS = rf"(device|[hnt]pu|xpu|accelerator|chip|core)s?[ _./-]*{HOUR}"
 _WALL_HOURS = r"(^|[ _./-])(hours?|hrs)$|wall[ _-]*(clock)?[ _-]*(time)?[ _(-]*h(ours?)?\)?$"
+_TOKENS = r"token|(^|[ _./-])toks?($|[ _./-])"
 _ROLLOUTS = r"rollouts?$|episodes?$|completions$"
 _STEPS = r"(^|[ /._-])(global_?|train(ing)?_?|optimizer_?|env_?)?(steps?|iterations?|iters?|updates?|frames?)$"
 
-COMPUTE_NAMES = (
+COMPUTE_NAMES = (  # the first as it is, the others without size and logarithm
     "^(" + "|".join(PLAIN_COMPUTE) + ")$",
+    "^(" + "|".join(PLAIN_COMPUTE) + ")$",  # without a size: compute_k
     _GPU_HOURS,
     _DEVICE_HOURS,
     r"flop",
-    r"token",
+    _TOKENS,
     _ROLLOUTS,
     _WALL_HOURS,
     r"^(?!_)" + f"(?=.*(?:{_STEPS}))",
@@ -54,13 +59,35 @@ _UNITS = (
     ("gpu-hours", _GPU_HOURS),
     ("device-hours", _DEVICE_HOURS),
     ("flops", r"flop"),
-    ("tokens", r"token"),
+    ("tokens", _TOKENS),
     ("rollouts", _ROLLOUTS),
     ("wall-hours", _WALL_HOURS),
     ("steps", _STEPS),
 )
 
 
+def plain_name(column: str) -> str:
+    """Return a column's name in lower case."""
+    return column.lower().strip()
+
+
+def core_of(column: str) -> str:
+    """Return the same without what the name says of size and logarithm."""
+    return scale_of(column).core
+
+
 def unit_of(column: str) -> str | None:
     """Return the unit of compute in a column's name, or None."""
-    return next((unit for unit, pattern in _UNITS if re.search(pattern, column.lower().strip())), None)
+    core = core_of(column)
+    return PLAIN_COMPUTE.get(core) or next((unit for unit, pattern in _UNITS if re.search(pattern, core)), None)
+
+
+def compute_of(column: str, numbers: FloatArray, unit: str, notes: list[str]) -> FloatArray:
+    """Return the numbers of a column in ``unit``: a logarithm undone, and multiplied as its name says.
+
+    A size in the name counts only if ``unit`` is the one in the name.
+    """
+    scale = scale_of(column)
+    if unit_of(column) not in (unit, None):
+        scale = replace(scale, factor=1.0)
+    return scale.values(column, numbers, notes)

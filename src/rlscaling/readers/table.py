@@ -20,6 +20,9 @@ from rlscaling.readers.column_names import (
     NOT_COMPUTE,
     PASS_RATE_NAMES,
     PLAIN_COMPUTE,
+    compute_of,
+    core_of,
+    plain_name,
     unit_of,
 )
 from rlscaling.readers.options import FOR_LOGS, ReadOptions
@@ -161,6 +164,8 @@ def build_trace(
     scale, y = scaled(numbers(table, pass_rate_column), options, table_source, notes)
     C = numbers(table, compute_column)
     try:
+        if compute_column != table_source.compute_column:
+            C = compute_of(compute_column, C, unit, notes)
         C, y = check_series(C, y, scale=scale, rows=table.rows)
     except TraceError as error:
         raise TraceError(f"{table.source}{':' + label if label else ''}: {error}") from None
@@ -263,7 +268,8 @@ def _choose(table: Table, ranks: tuple[str, ...], what: str, notes: list[str]) -
     ]
     for rank, pattern in enumerate(ranks):
         # the plain name (rank 0) is taken whatever it holds: a blank one is an error
-        names = [name for name in (usable if rank else table.columns) if re.search(pattern, name.lower().strip())]
+        core = core_of if rank and what == "compute" else plain_name
+        names = [name for name in (usable if rank else table.columns) if re.search(pattern, core(name))]
         if len(names) > 1:
             raise TraceError(
                 f"{table.source}: the {what} could be {' or '.join(map(repr, names))}; choose with {option}. "

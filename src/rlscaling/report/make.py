@@ -123,6 +123,8 @@ def make_report(
     """
     if not isinstance(runs, Mapping) or not all(isinstance(name, str) for name in runs):
         raise FitError("make_report takes runs by name: {'a': trace_a, 'b': trace_b}")
+    if "weights" in options:
+        raise FitError("weights= is an option of one fit; give make_report the fits of weighted runs")
     unknown = [name for name in recipes or {} if name not in runs]
     if unknown or not runs:
         raise FitError(f"recipes= names {unknown[0]!r}, which is none of the runs" if unknown else "no runs were given")

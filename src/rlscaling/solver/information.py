@@ -13,6 +13,7 @@ from rlscaling.solver.fitted_model import FittedModel
 FARTHEST = 1000.0  # times the compute so far; beyond that, no run length would do at this noise
 N_GRID = 160
 N_ENDS = 50
+N_LAST = 10
 Z95 = 1.96
 Rate = Callable[[Array, Array], Array]
 
@@ -30,7 +31,8 @@ def compute_needed(
 
     With evaluations every ``step`` of compute the information about ``(A, B, log C_mid, R0)`` after ``C_end`` is
     the integral of ``J J' dC / step`` over the long-run variance ``sigma^2 / (1 - rho)^2`` of the noise, plus
-    that of the observation of R0. Each draw has its own curve and noise, so the results have a distribution.
+    that of the observation of R0. Each draw has its own curve and noise, so the results have a distribution. Weighted
+    evaluations give information in proportion to their weights, and later ones are like the last ten.
 
     Parameters
     ----------
@@ -64,7 +66,8 @@ def compute_needed(
         variance = variance / rate(rho, sd)
     J = _jacobian(grid, draws)  # (d, grid, 4)
     density = np.einsum("dgi,dgj->dgij", J, J)
-    area = 0.5 * (density[:, 1:] + density[:, :-1]) * (np.diff(grid) / step)[None, :, None, None]
+    amount = _weight_along(model, grid) * np.diff(grid) / step
+    area = 0.5 * (density[:, 1:] + density[:, :-1]) * amount[None, :, None, None]
     information = np.concatenate([np.zeros_like(area[:, :1]), np.cumsum(area, axis=1)], axis=1)
     information_at_ends = information[:, np.searchsorted(grid, ends, side="right") - 1]
     information_at_ends = information_at_ends / variance[:, None, None, None]
@@ -79,6 +82,13 @@ def compute_needed(
     enough = widths <= half_width
     index = np.argmax(enough, axis=1)
     return np.where(enough.any(axis=1), ends[index], np.inf)
+
+
+def _weight_along(model: FittedModel, grid: Array) -> Array:
+    """Return the weight of evaluations between the points of ``grid``: present ones, then the mean of the last ten."""
+    C, w = model.series.compute, model.series.weights
+    middle = np.sqrt(grid[1:] * grid[:-1])
+    return np.where(middle > C[-1], w[-N_LAST:].mean(), np.interp(middle, C, w))
 
 
 def _jacobian(compute: Array, draws: Array) -> Array:

@@ -87,7 +87,7 @@ def solve(
     alpha, u, R0, A, ssr = np.concatenate(parts, axis=1)
     B = np.clip(np.exp(u), *problem.B_bounds)
     if problem.ordered:  # rounding may leave the bounds by a hair
-        A, R0 = np.minimum(A, problem.A_max), np.maximum(R0, problem.R0_min)
+        A, R0 = np.clip(A, problem.R0_min, problem.A_max), np.maximum(R0, problem.R0_min)
     return Solution(A=A * scale, B=B, C_mid=np.exp(problem.centre - alpha / B), R0=R0 * scale, ssr=ssr * scale**2)
 
 

@@ -25,14 +25,22 @@ from rlscaling.fitting.sigmoid_fit import (
 from rlscaling.fitting.verdict import Verdict, check_enough_points
 from rlscaling.parallel import run_tasks
 from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import interval, percent, plus_minus
+from rlscaling.printing.numbers import interval, number, percent, plus_minus, unit_text
 from rlscaling.solver.fitted_model import FittedModel, score_range, score_scale
 from rlscaling.solver.intervals import ConfidenceInterval, containing, half_width_68, percentile_interval, union
 from rlscaling.solver.resampling import SCHEME, SCHEMES, Replicates, Scheme, joined, replicates
 from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import SIGMOID_ONLY
 from rlscaling.uncertainty.seed_spread import SEED_SD
-from rlscaling.validation import RngLike, check_level, check_n_jobs, check_n_resamples, check_seed_sd, entropy_of
+from rlscaling.validation import (
+    RngLike,
+    check_level,
+    check_n_jobs,
+    check_n_resamples,
+    check_seed_sd,
+    entropy_of,
+    with_count_note,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +125,7 @@ def bootstrap(
     check_enough_points(fit.n_points, "for an interval")
     check_n_jobs(n_jobs)
     model = fit.fitted_model()
-    _check_data(BOOTSTRAP_SCHEMES[scheme], model)
+    _check_data(BOOTSTRAP_SCHEMES[scheme], model, fit)
     entropy = entropy_of(rng)
     if scheme == POSTERIOR:
         drawn = Replicates(_posterior_draws(model, n_resamples, entropy), None, score_range(model))
@@ -132,7 +140,7 @@ def bootstrap(
         confidence_level=float(confidence_level),
         seed_sd=seed_sd,
         rng_seed=entropy,
-        notes=fit.notes,
+        notes=with_count_note(fit.notes, n_resamples, confidence_level),
         _replicates=drawn,
     )
 
@@ -154,7 +162,7 @@ def check_scheme(scheme: str) -> None:
         raise FitError(f"scheme={scheme!r} is unknown; choose one of {', '.join(BOOTSTRAP_SCHEMES)}")
 
 
-def _check_data(scheme: Scheme, model: FittedModel) -> None:
+def _check_data(scheme: Scheme, model: FittedModel, fit: SigmoidFit) -> None:
     """Raise FitError where the data do not have what a scheme needs."""
     if scheme.pass_rates_only and not model.problem.ordered:
         raise FitError(f'scheme="{scheme.name}" is for pass rates; these are unbounded scores: use scheme="{SCHEME}"')
@@ -164,7 +172,9 @@ def _check_data(scheme: Scheme, model: FittedModel) -> None:
         if len(bad):
             what = {"se": "pass_rate_se", "n_rollouts": "n_prompts x n_samples"}[name]
             raise FitError(
-                f"{what} of evaluation {bad[0]} is {values[bad[0]]:g}: not a positive count or error; repair it"
+                f"{what} at position {np.flatnonzero(fit.data.used)[bad[0]]} "
+                f"({number(float(model.series.compute[bad[0]]))} {unit_text(fit.compute_unit)}) is "
+                f"{values[bad[0]]:g}: not a positive count or error; repair it"
             )
     if columns and all(values is None for values in columns.values()):
         raise FitError(
@@ -297,7 +307,8 @@ class Bootstrap(Document):
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same replicates at another confidence level, without resampling."""
-        return replace(self, confidence_level=check_level(confidence_level))
+        notes = with_count_note(self.notes, self.n_resamples, check_level(confidence_level))
+        return replace(self, confidence_level=float(confidence_level), notes=notes)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per parameter: estimate, errors and both intervals."""

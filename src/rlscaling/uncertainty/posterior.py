@@ -131,10 +131,13 @@ class Draws:
         A, R0 = (data.shift + data.scale * value for value in (self.A, self.R0))
         return np.stack([A, self.B, self.C_mid, R0], axis=1)
 
-    def runs(self, compute: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    def runs(
+        self, compute: Array, rng: np.random.Generator, noise_scale: Array | float = 1.0
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Return where each run stands at ``compute``, and one evaluation of it there, both (size, n).
 
-        The discrepancy of the last evaluations is carried forward, with its uncertainty.
+        The discrepancy of the last evaluations is carried forward, with its uncertainty. ``noise_scale`` is the noise
+        of the evaluation over that of one of mean weight.
         """
         data, size = self.posterior.data, (len(self.A), len(compute))
         level, x = np.empty(size), np.log(compute)
@@ -155,7 +158,7 @@ class Draws:
             level[rows] += (gain @ (one.whitening @ residual)).T
             level[rows] += self.sigma[rows, None] * (rng.standard_normal((len(rows), len(x))) @ root.T)
         level = _widened(level, x - data.x[-1], self.posterior.prior.widening)
-        seen = level + self.sigma[:, None] * rng.standard_normal(size)
+        seen = level + noise_scale * self.sigma[:, None] * rng.standard_normal(size)
         low, high = (0.0, data.A_range[1]) if math.isfinite(data.A_range[1]) else (-np.inf, np.inf)
         return tuple(data.shift + data.scale * np.clip(a, low, high) for a in (level, seen))  # type: ignore[return-value]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,16 @@ def test_time_that_no_step_accounts_for_is_said(tmp_path, away):
     run = log_files.wandb_file(tmp_path, [{**row, "_timestamp": at} for row, at in zip(rows, clock, strict=True)])
     notes = [note for note in read_trace(run).notes if "passed by the clock" in note]
     assert len(notes) == (away > 3600)
+
+
+def test_the_size_in_the_name_of_a_metric_is_applied(tmp_path):
+    path = tmp_path / "exp.jsonl"
+    rows = (
+        {"step": i, "data": {"timing_s/step": 36.0, "perf/tokens_B": 0.5 * i, "val-core/m/acc/mean@4": i / 100}}
+        for i in range(1, 11)
+    )
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    trace = read_trace(path, compute_column="perf/tokens_B")
+    assert trace.compute_unit == "tokens"
+    np.testing.assert_allclose(trace.compute, 0.5e9 * np.arange(1, 11))
+    assert "Multiplied" in trace.metadata["receipt"]["assumed"]["scale of the compute"]

@@ -20,7 +20,7 @@ from rlscaling.readers.table import Parts, Table, TableSource, parts_of_table, s
 
 CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<edge>__MIN|__MAX)?")
 CHART_AXES = ("step", "_step", "global_step", "train/global_step", "relative time (process)", "relative time (wall)")
-PLAIN = "|".join(COMPUTE_NAMES[:3])
+PLAIN = "|".join(COMPUTE_NAMES[:4])
 
 
 def read_table(

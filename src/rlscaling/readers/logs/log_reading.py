@@ -10,7 +10,7 @@ import numpy as np
 
 from rlscaling.arrays import FloatArray
 from rlscaling.errors import TraceError
-from rlscaling.readers.column_names import unit_of
+from rlscaling.readers.column_names import compute_of, unit_of
 from rlscaling.readers.devices import device_factor
 from rlscaling.readers.logs.cumulative_compute import HOUR, PAUSE, StepColumns, gpu_count, seconds_of_rows, steps_of
 from rlscaling.readers.logs.frameworks import UNKNOWN, Framework, find, framework_of
@@ -146,7 +146,10 @@ class LogReading:
         self.receipt.assumed["compute unit"] = (
             f"{unit} of {key}, a running count; compute_unit= / --compute-unit chooses"
         )
-        return self._running(unit, self.log.column(key))
+        said: list[str] = []
+        count = compute_of(key, self.log.column(key), unit, said)
+        self.receipt.assumed |= {"scale of the compute": " ".join(said)} if said else {}
+        return self._running(unit, count)
 
     def _running(self, unit: str, count: FloatArray) -> ComputePerRow:
         if self._repeats_count:

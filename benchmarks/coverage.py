@@ -29,7 +29,7 @@ from rlscaling import SigmoidFit, fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.fitting.verdict import SEED
 from rlscaling.solver.intervals import percentile_interval
-from rlscaling.solver.resampling import SCHEMES, replicates
+from rlscaling.solver.resampling import SCHEME, SCHEMES, Replicates, replicates
 from simulation import NOISE, cells, draw, evaluations, truth
 
 
@@ -79,7 +79,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=400)
     parser.add_argument("--replicates", type=int, default=500)
-    parser.add_argument("--scheme", default="ar1", choices=[s for s in SCHEMES if s != "binomial"])
+    parser.add_argument("--scheme", default=SCHEME, choices=[s for s in SCHEMES if s != "binomial"])
     parser.add_argument("--around", default="centre", choices=["centre", "fit"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json")

@@ -171,10 +171,8 @@ def fit_group(
     low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
     if not shared_R0:
-        refits, draws = draws, _departed(group, draws, departures)
-        for i, level in enumerate(levels):
-            _keep_level(group, i, level, params, draws)
-        return JointFit(params, refits, draws, None, None, R0_free, error)
+        ends = _ends(group, draws, departures, levels, params)
+        return JointFit(params, draws, ends, None, None, R0_free, error)
     weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
     weight /= weight.sum()
     R0_draws = np.asarray(weight @ draws[:, :, 3])
@@ -184,16 +182,23 @@ def fit_group(
             params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
             draws[i] = refit_with_fixed(group.averaged[i], group.series(i), R0_draws, None)
         count()
-    refits, draws = draws, _departed(group, draws, departures)
+    ends = _ends(group, draws, departures, levels, params)
+    return JointFit(params, draws, ends, R0, R0_draws, R0_free, error)
+
+
+def _ends(
+    group: JointData,
+    refits: Array,
+    departures: Sequence[Departures | None],
+    levels: Sequence[tuple[float, float] | None],
+    params: Array,
+) -> Array:
+    """Return the refits with the departures of each run's ceiling, or its level, shape (runs, size, 4)."""
+    of_runs = zip(group.models, refits, departures, strict=True)
+    draws = np.stack([with_departures(own, off, score_range(model)) for model, own, off in of_runs])
     for i, level in enumerate(levels):
         _keep_level(group, i, level, params, draws)
-    return JointFit(params, refits, draws, R0, R0_draws, R0_free, error)
-
-
-def _departed(group: JointData, refits: Array, departures: Sequence[Departures | None]) -> Array:
-    """Return the refits with the departures of each run's ceiling, shape (runs, size, 4)."""
-    of_runs = zip(group.models, refits, departures, strict=True)
-    return np.stack([with_departures(own, off, score_range(model)) for model, own, off in of_runs])
+    return draws
 
 
 def _keep_level(group: JointData, i: int, level: tuple[float, float] | None, params: Array, draws: Array) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.recipe_fits import SCALERL, C, fitted, noisy
+from helpers.recipe_fits import SCALERL, SLOW, C, fitted, noisy
 from rlscaling import FitError, compare, fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
 
@@ -37,7 +37,7 @@ def test_what_the_three_recipes_say(comparison):
     assert comparison.probability_better("slow", "fast", compute=8000) < 0.05
     assert comparison.probability_better("slow", "fast", new_run=True) < comparison.probability_better("slow", "fast")
     crossing = comparison.crossover("fast", "slow")
-    truth = compare({"fast": fitted(SCALERL), "slow": fitted((0.645, 1.70, 10909.0, 0.35))}, rng=0)
+    truth = compare({"fast": fitted(SCALERL), "slow": fitted(SLOW)}, rng=0)
     low, high = crossing.confidence_interval
     assert low < truth.crossover("fast", "slow").compute < high
 

@@ -178,9 +178,7 @@ def compare_inputs(
     spread = _spread(runs, fitted.params, fitted.refits)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
     streams = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]
-    recipes = estimate_recipes(
-        runs.recipes, fitted.params, fitted.draws, scale, seed_sd if spread is None else spread, streams
-    )
+    recipes = estimate_recipes(runs.recipes, fitted, scale, seed_sd if spread is None else spread, streams)
     notes = [*runs.notes, *R0_notes(runs, fitted.R0, fitted.R0_free, fitted.R0_error, scale)]
     return Comparison(
         tuple(recipes), budgets, float(margin) * scale, fitted.R0, fitted.R0_draws, spread, group, runs.compute_unit,

@@ -124,6 +124,8 @@ class JointFit:
         The same of every replicate.
     draws : array of shape (runs, size, 4)
         The same with the departures of the ceiling added to ``A``.
+    departures : tuple of Departures or None
+        How far the replicates of each run lie off their refits; None for a run without a curve.
     R0, R0_draws : float and array of shape (size,), or None
         The shared R0; None where each run has its own.
     R0_free, R0_error : arrays of shape (runs,)
@@ -133,6 +135,7 @@ class JointFit:
     params: Array
     refits: Array
     draws: Array
+    departures: tuple[Departures | None, ...]
     R0: float | None
     R0_draws: Array | None
     R0_free: Array
@@ -154,7 +157,7 @@ def fit_group(
     """
     has_curve = np.array([level is None for level in levels])
     runs, done, total = len(group.models), 0, len(group.models) * (1 + shared_R0)
-    params, draws = np.empty((runs, 4)), np.empty((runs, group.size, 4))
+    params, refits = np.empty((runs, 4)), np.empty((runs, group.size, 4))
     departures: list[Departures | None] = []
 
     def count() -> None:
@@ -165,52 +168,37 @@ def fit_group(
 
     for i, model in enumerate(group.models):
         params[i], drawn = model.params, group.drawn(i)
-        draws[i] = solve(drawn.model.problem, drawn.Y, rtol=REFIT_RTOL).draws()
-        departures.append(drawn.departures)
+        refits[i] = solve(drawn.model.problem, drawn.Y, rtol=REFIT_RTOL).draws()
+        departures.append(drawn.departures if levels[i] is None else None)
         count()
-    low, high = np.quantile(draws[:, :, 3], [0.1587, 0.8413], axis=1)
+    low, high = np.quantile(refits[:, :, 3], [0.1587, 0.8413], axis=1)
     error, R0_free = 0.5 * (high - low), params[:, 3].copy()
-    if not shared_R0:
-        ends = _ends(group, draws, departures, levels, params)
-        return JointFit(params, draws, ends, None, None, R0_free, error)
-    weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
-    weight /= weight.sum()
-    R0_draws = np.asarray(weight @ draws[:, :, 3])
-    R0 = float(weight @ R0_free)
-    for i, (model, level) in enumerate(zip(group.models, levels, strict=True)):
-        if level is None:
-            params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
-            draws[i] = refit_with_fixed(group.averaged[i], group.series(i), R0_draws, None)
-        count()
-    ends = _ends(group, draws, departures, levels, params)
-    return JointFit(params, draws, ends, R0, R0_draws, R0_free, error)
-
-
-def _ends(
-    group: JointData,
-    refits: Array,
-    departures: Sequence[Departures | None],
-    levels: Sequence[tuple[float, float] | None],
-    params: Array,
-) -> Array:
-    """Return the refits with the departures of each run's ceiling, or its level, shape (runs, size, 4)."""
+    R0, R0_draws = None, None
+    if shared_R0:
+        weight = np.where(has_curve | ~has_curve.any(), 1.0 / np.maximum(error, 1e-9) ** 2, 0.0)
+        weight /= weight.sum()
+        R0, R0_draws = float(weight @ R0_free), np.asarray(weight @ refits[:, :, 3])
+        for i, (model, level) in enumerate(zip(group.models, levels, strict=True)):
+            if level is None:
+                params[i] = refit_with_fixed(model, group.observed(i), np.array([R0]), None, point=True)[0]
+                refits[i] = refit_with_fixed(group.averaged[i], group.series(i), R0_draws, None)
+            count()
+    for i, level in enumerate(levels):
+        if level is not None:
+            _keep_level(group, i, level, params, refits)
     of_runs = zip(group.models, refits, departures, strict=True)
     draws = np.stack([with_departures(own, off, score_range(model)) for model, own, off in of_runs])
-    for i, level in enumerate(levels):
-        _keep_level(group, i, level, params, draws)
-    return draws
+    return JointFit(params, refits, draws, tuple(departures), R0, R0_draws, R0_free, error)
 
 
-def _keep_level(group: JointData, i: int, level: tuple[float, float] | None, params: Array, draws: Array) -> None:
-    """Make the curve of run ``i`` a constant, where it has a level of its own."""
-    if level is None:
-        return
+def _keep_level(group: JointData, i: int, level: tuple[float, float], params: Array, refits: Array) -> None:
+    """Make the curve of run ``i`` a constant: it has a level of its own, with an error."""
     rng = np.random.default_rng(np.random.SeedSequence(group.entropy, spawn_key=(6, *group.names[i])))
     drawn = level[0] + level[1] * rng.standard_normal(group.size)
     if group.models[i].problem.ordered:
         drawn = np.clip(drawn, 0.0, group.models[i].problem.A_max)
     params[i, [0, 3]] = level[0]
-    draws[i, :, 0] = draws[i, :, 3] = drawn
+    refits[i, :, 0] = refits[i, :, 3] = drawn
 
 
 def common_ceiling(

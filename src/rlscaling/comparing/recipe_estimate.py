@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
+from rlscaling.comparing.joint_fit import JointFit
 from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import THRESHOLDS, Verdict, grade
-from rlscaling.solver.fitted_model import FittedModel, score_scale
+from rlscaling.solver.departures import Departures
+from rlscaling.solver.fitted_model import FittedModel, score_range, score_scale
 from rlscaling.solver.intervals import percentile_interval
 from rlscaling.uncertainty.seed_spread import SeedSpread
 
@@ -38,8 +40,10 @@ class RecipeEstimate:
         One per training run, as passed to `compare`.
     params : array of shape (runs, 4)
         ``A, B, C_mid, R0`` at the R0 of the comparison.
-    draws : array of shape (runs, size, 4)
-        The same parameters in each draw.
+    refits, draws : arrays of shape (runs, size, 4)
+        The same parameters in each draw; in ``draws`` the departures of the ceiling are added to ``A``.
+    departures : tuple of Departures or None
+        How far each run lies off its refits, within its data and beyond.
     spread, unit : arrays of shape (size,)
         Between-seed standard deviation of ``A`` in each draw, and standard normal numbers of this recipe.
     verdict : Verdict
@@ -49,7 +53,9 @@ class RecipeEstimate:
     name: str
     fits: tuple[SigmoidFit, ...]
     params: Array
+    refits: Array
     draws: Array
+    departures: tuple[Departures | None, ...]
     spread: Array
     unit: Array
     verdict: Verdict
@@ -87,13 +93,24 @@ class RecipeEstimate:
         return np.asarray(self._shifted(scope)[:, :, 0].mean(axis=0))
 
     def curves(self, compute: Array, scope: Scope) -> Array:
-        """Return the curve of each draw, the mean over training runs; ``compute`` of shape (1, m) or (size, 1)."""
-        return mean_curve(self._shifted(scope), compute)
+        """Return where each draw stands, departures included: the mean over training runs, shape (size, m).
+
+        ``compute`` has the shape (1, m) or (size, 1).
+        """
+        low, high = score_range(self.fits[0].fitted_model())
+        moved = self._shifted(scope)[:, :, 0] - self.draws[:, :, 0]
+        runs = []
+        for refits, departures, by in zip(self.refits, self.departures, moved, strict=True):
+            A, B, C_mid, R0 = (refits[:, j : j + 1] for j in range(4))
+            curve = sigmoid(compute, A + by[:, None], B, C_mid, R0)
+            runs.append(curve if departures is None else np.clip(curve + departures.at(compute), low, high))
+        return np.asarray(np.mean(runs, axis=0))
 
     def predict(self, compute: ArrayLike) -> Array:
         """Return the fitted curve, the mean over training runs, at ``compute`` (scalar or array)."""
         C = np.asarray(compute, dtype=float)
-        return np.asarray(mean_curve(self.params[:, None, :], C.reshape(1, -1))[0].reshape(C.shape))
+        runs = [sigmoid(C, *run) for run in self.params]
+        return np.asarray(np.mean(runs, axis=0))
 
     @cached_property
     def summary(self) -> dict[str, float]:
@@ -124,14 +141,6 @@ class RecipeEstimate:
         return float(means[0][0]), np.asarray(means[1])
 
 
-def mean_curve(draws: Array, compute: Array) -> Array:
-    """Return the mean over training runs of their curves: draws (runs, size, 4), compute (1, m) or (size, 1)."""
-    total = np.zeros(np.broadcast_shapes((draws.shape[1], 1), compute.shape))
-    for run in draws:
-        total += sigmoid(compute, *(run[:, j : j + 1] for j in range(4)))
-    return total / len(draws)
-
-
 def _mean(draws: Array) -> Array:
     """Return the mean over training runs, geometric for B and C_mid, shape (size, 4)."""
     mean = draws.mean(axis=0)
@@ -141,26 +150,26 @@ def _mean(draws: Array) -> Array:
 
 def estimate_recipes(
     fits_of: dict[str, tuple[SigmoidFit, ...]],
-    params: Array,
-    draws: Array,
+    fitted: JointFit,
     scale: float,
     spread: SeedSpread | float,
     rng: Sequence[np.random.Generator],
 ) -> list[RecipeEstimate]:
-    """Return the recipes of a comparison from the fits and draws of their runs, in order.
+    """Return the recipes of a comparison from the joint fit of their runs, in order.
 
     The between-seed standard deviation is the same in all recipes: drawn from its distribution where ``spread`` is
     estimated from training runs, else ``spread`` times ``scale``.
     """
-    size = draws.shape[1]
+    size = fitted.draws.shape[1]
     sd = spread.draw(rng[0], size) if isinstance(spread, SeedSpread) else np.full(size, spread * scale)
     recipes, start = [], 0
     for (name, fits), rng_of_recipe in zip(fits_of.items(), rng[1:], strict=True):
         part = slice(start, start + len(fits))
         start += len(fits)
-        verdict = recipe_verdict(fits, draws[part], scale)
+        verdict = recipe_verdict(fits, fitted.draws[part], scale)
         unit = np.asarray(rng_of_recipe.standard_normal(size))
-        recipes.append(RecipeEstimate(name, fits, params[part], draws[part], sd, unit, verdict))
+        own = fitted.params[part], fitted.refits[part], fitted.draws[part], fitted.departures[part]
+        recipes.append(RecipeEstimate(name, fits, *own, sd, unit, verdict))
     return recipes
 
 

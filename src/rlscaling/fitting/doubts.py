@@ -57,7 +57,20 @@ def _given(model: FittedModel, data: FitData, options: FitOptions) -> dict[str, 
                 f"{name} was given as {given:g}; the evaluations contradict it: without it the best "
                 f"fit has {name} = {number(best, 3)}"
             )
-    return notes
+    return notes or _given_R0(model, data, options)
+
+
+def _given_R0(model: FittedModel, data: FitData, options: FitOptions) -> dict[str, str]:
+    """Return a note where the evaluation at compute 0 is far from the R0 that was given."""
+    if not isinstance(options.R0, float) or data.compute[0] > 0:
+        return {}
+    first = float(data.pass_rate[0])
+    if abs(first - options.R0) < max(FAR_OFF * model.noise.sd_marginal, LEAST_GAP * score_scale(model)):
+        return {}
+    return {
+        "R0": f"R0 was given as {options.R0:g}; the evaluation at compute 0 ({number(first, 3)}) contradicts it: R0=None "
+        "(without --R0) uses that"
+    }
 
 
 def _ssr(model: FittedModel) -> float:

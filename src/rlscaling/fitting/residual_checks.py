@@ -22,7 +22,7 @@ LOW_SD, DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 3.0, 5.0, 60, 1.4826
 FAR, NEAR = 10.0, 4.0  # robust sd: of a stray evaluation, and of its neighbours
 MOST_IN_A_ROW, MOST_BLOCKS, NEIGHBOURS = 6, 2, 2
 MIN_POINTS_FOR_BLOCKS = 9
-N_STEPS, TUNING = 12, 2.0  # reweighted fits, and their Cauchy constant in robust sd
+N_STEPS, TUNING, MOST_SD = 12, 2.0, 1e6  # reweighted fits, their Cauchy constant in robust sd, and the most that counts
 SEED = 251013787
 
 
@@ -159,17 +159,17 @@ def stray_blocks(model: FittedModel) -> StrayPoints | None:
     if n < MIN_POINTS_FOR_BLOCKS or not model.rises:
         return None
     y = model.series.y if model.anchor is None else np.append(model.series.y, model.anchor.value)
-    params = np.array(model.params)
-    r = model.residual
+    params, root = np.array(model.params), np.sqrt(model.series.weights)
+    r = model.residual * root
     for _ in range(N_STEPS):
         sd = _robust_sd(r)
         if sd <= 0.0:
             break
         weights = model.problem.weights.copy()
-        weights[:n] /= 1.0 + (r / (TUNING * sd)) ** 2
+        weights[:n] /= 1.0 + np.minimum(np.abs(r) / (TUNING * sd), MOST_SD) ** 2
         params = solve(model.problem, y[None, :], W=weights[None, :], rtol=1e-8).draws()[0]
-        r = model.series.y - model.curve_of(params)
-    r, sd = _off_the_rise(model, params), _robust_sd(r)
+        r = (model.series.y - model.curve_of(params)) * root
+    r, sd = _off_the_rise(model, params) * root, _robust_sd(r)
     if sd <= 1e-9 * max(float(np.abs(model.series.y).max()), 1e-300):
         return None
     past_the_bend = gain_share(model.series.compute, params[1], params[2]) > 0.5  # a rise may be ragged

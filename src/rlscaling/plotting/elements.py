@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlscaling.arrays import Array
-from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import supported_beyond
 from rlscaling.fitting.sigmoid_fit import NO_BARE_CEILING, SigmoidFit
@@ -20,7 +19,7 @@ from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.results import Forecast
 from rlscaling.plotting.compute_axis import INK, ComputeAxis, marker_size
 from rlscaling.printing.numbers import error_decimals, interval, number
-from rlscaling.solver.intervals import percentile_interval
+from rlscaling.solver.intervals import containing, percentile_interval
 from rlscaling.uncertainty.bootstrap import Bootstrap
 
 if TYPE_CHECKING:
@@ -69,10 +68,9 @@ def draw(ax: Axes, axis: ComputeAxis, view: FitView) -> None:
 
 
 def _draw_band(ax: Axes, axis: ComputeAxis, view: FitView, color: str, label: str) -> None:
-    if view.draws is None:
+    band = view.band(axis.grid)
+    if band is None:
         return
-    A, B, C_mid, R0 = (view.draws[:, j : j + 1] for j in range(4))
-    band = percentile_interval(sigmoid(axis.grid[None, :], A, B, C_mid, R0), view.level)
     ax.fill_between(axis.grid, band[:, 0], band[:, 1], color=color, alpha=0.18, lw=0, label=label, zorder=1.5)
 
 
@@ -163,11 +161,11 @@ def draw_run(
     if compute is None or compute > view.fit.compute_range[1] * view.support:
         return height, ""
     value = float(view.fit.predict(compute))
-    if view.draws is None:
+    ci = view.band(np.array([compute]))
+    if ci is None:
         return height, f"{number(value, 3)} at {number(compute)}"
-    ci = percentile_interval(sigmoid(compute, *view.draws.T)[:, None], view.level)[0]
-    draw_bar(ax, compute, value, ci, None, color, "_at", marker)
-    return height, f"{_with_interval(value, ci)} at {number(compute)}"
+    draw_bar(ax, compute, value, ci[0], None, color, "_at", marker)
+    return height, f"{_with_interval(value, ci[0])} at {number(compute)}"
 
 
 def label_ends(
@@ -262,8 +260,15 @@ class FitView:
     fit: SigmoidFit
     A_interval: tuple[float, float] | None
     level: float
-    draws: Array | None
+    bootstrap: Bootstrap | None
     forecast: Forecast | None = None
+
+    def band(self, compute: Array) -> Array | None:
+        """Return the interval of the curve at ``compute``, shape (m, 2), as in `extrapolate`; None without draws."""
+        if self.bootstrap is None:
+            return None
+        band = percentile_interval(self.bootstrap.curves(compute), self.level)
+        return containing(band, self.fit.predict(compute))
 
     @property
     def support(self) -> float:
@@ -282,7 +287,7 @@ def view(fit: SigmoidFit, boot: Bootstrap | None = None, forecast: Forecast | No
         if boot.fit.params != fit.params:
             raise FitError("bootstrap= belongs to another fit; run bootstrap(fit) on this one, or leave it out")
         ci = boot.confidence_interval["A"]
-        return FitView(fit, ci, boot.confidence_level, boot.distribution, forecast)
+        return FitView(fit, ci, boot.confidence_level, boot, forecast)
     return FitView(fit, (fit.confidence_interval or {}).get("A"), 0.95, None, forecast)
 
 

@@ -11,6 +11,8 @@ from rlscaling.curves.sigmoid import sigmoid
 
 C = np.arange(0, 75) * 216.2
 SCALERL = (0.610, 1.92, 2542.0, 0.35)
+SLOW = (0.66, 1.70, 10909.0, 0.35)
+LONG = np.arange(0, 149) * 216.2  # twice as long as C
 
 
 def noisy(params, seed, *, compute=C, rho=0.6, sd=0.006):

@@ -51,14 +51,25 @@ def test_the_noise_of_the_draws_is_that_of_the_run():
     assert float(np.sqrt(np.mean(last_third**2) / 2)) == pytest.approx(0.004, rel=0.3)
 
 
-def test_a_long_plateau_shows_that_a_run_drifts_little_and_more_evaluations_do_not():
-    short, long, dense = late_run(end=12_000), late_run(end=200_000, n=200), late_run(end=12_000, n=4000)
+def test_a_long_plateau_shows_that_a_run_drifts_little():
+    short, long = late_run(end=12_000), late_run(end=200_000, n=200)
     assert long.errors.drift < short.errors.drift
-    ahead = [
-        np.std(model.errors.draw(np.random.default_rng(0), 2000)[1].of_ceiling()) for model in (short, long, dense)
-    ]
+    ahead = [np.std(model.errors.draw(np.random.default_rng(0), 2000)[1].of_ceiling()) for model in (short, long)]
     assert ahead[1] < 0.8 * ahead[0]
-    assert ahead[2] > 0.7 * ahead[0], "logging more often is no evidence about departures from the law"
+
+
+def test_the_same_wander_logged_more_often_gives_no_narrower_interval():
+    """An independent check: 40 to 640 evaluations of one wander held .965 to .59 when each counted for itself."""
+    C = np.linspace(0.0, 16_000.0, 641)
+    widths = []
+    for every in (16, 4, 1):
+        of_seeds = []
+        for seed in range(6):
+            wander = chain(641, float(np.exp(-25 / 400)), 0.006, np.random.default_rng(seed))
+            fit = fit_sigmoid(C[::every], (P.predict(C) + wander)[::every])
+            of_seeds.append(np.ptp(fit.confidence_interval["A"]))
+        widths.append(np.mean(of_seeds))
+    assert min(widths) > 0.6 * max(widths), widths
 
 
 def test_a_drift_that_shows_is_learned():

@@ -68,8 +68,8 @@ def _given_R0(model: FittedModel, data: FitData, options: FitOptions) -> dict[st
     if abs(first - options.R0) < max(FAR_OFF * model.noise.sd_marginal, LEAST_GAP * score_scale(model)):
         return {}
     return {
-        "R0": f"R0 was given as {options.R0:g}; the evaluation at compute 0 ({number(first, 3)}) contradicts it: R0=None "
-        "(without --R0) uses that"
+        "R0": f"R0 was given as {options.R0:g}; the evaluation at compute 0 ({number(first, 3)}) contradicts it: "
+        "R0=None (no --R0) uses that"
     }
 
 

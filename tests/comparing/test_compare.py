@@ -69,7 +69,7 @@ def calibration(n_pairs):
     stated, actual = [], []
     for k in range(n_pairs):
         rng = np.random.default_rng([7, k])
-        truths = [(rng.uniform(0.56, 0.66), rng.uniform(1.5, 2.5), rng.uniform(1800, 4000), 0.3) for _ in range(2)]
+        truths = [(rng.uniform(0.52, 0.70), rng.uniform(1.5, 2.5), rng.uniform(1800, 4000), 0.3) for _ in range(2)]
         ends = rng.integers(38, 75, 2)
         fits = {n: fitted(p, [k, j], compute=C[:e]) for j, (n, p, e) in enumerate(zip("xy", truths, ends, strict=True))}
         stated.append(compare(fits, rng=k, n_resamples=200).probability_better("x", "y"))

@@ -54,8 +54,8 @@ def test_mixed_units_and_scores(three):
 
 
 def test_no_common_compute(three):
-    late = fit_sigmoid(C[1:] + 20_000, noisy(SCALERL, 54)[1:])
-    with pytest.raises(FitError, match=r"no common compute: fast ends at 16,000 GPU-hours, late begins at 20,220"):
+    late = fit_sigmoid(C[1:] + 40_000, noisy(SCALERL, 54)[1:])
+    with pytest.raises(FitError, match=r"no common compute: fast ends at 32,000 GPU-hours, late begins at 40,220"):
         compare({"fast": three["fast"], "late": late})
 
 

@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.recipe_fits import SCALERL, C, fitted, noisy
-from rlscaling import compare, fit_sigmoid
+from helpers.recipe_fits import LONG, SCALERL, C, fitted, noisy
+from rlscaling import bootstrap, compare, fit_sigmoid
 from rlscaling.comparing.recipe_estimate import Scope
 from rlscaling.solver.intervals import half_width_68
 
 
-def seeds(A, n, start, spread=0.0):
+def seeds(A, n, start, spread=0.0, compute=C):
     rng = np.random.default_rng(start)
-    return [fitted((A + spread * rng.standard_normal(), 1.92, 2542.0, 0.35), np.append(start, j)) for j in range(n)]
+    ceilings = A + spread * rng.standard_normal(n)
+    return [fitted((a, 1.92, 2542.0, 0.35), np.append(start, j), compute=compute) for j, a in enumerate(ceilings)]
 
 
 def test_several_seeds_are_judged_by_their_spread():
-    found = compare({"x": seeds(0.61, 3, 10, 0.015), "y": seeds(0.62, 3, 20, 0.015)}, rng=0)
+    long = {"x": seeds(0.61, 3, 13, 0.015, LONG), "y": seeds(0.62, 3, 23, 0.015, LONG)}  # each A is known well
+    found = compare(long, rng=0)
     assert found.spread is not None
     assert found.spread.dof == 4
     x = found.recipe("x")
@@ -58,3 +60,14 @@ def test_seeds_of_which_one_is_a_misfit_know_no_ceiling():
     found = compare({"x": [*good, bad], "y": seeds(0.5, 1, 32)}, rng=0)
     assert found.recipe("x").verdict == "misfit"
     assert found.pair_verdict("x", "y") == "undecided"
+
+
+@pytest.mark.parametrize("times", [0.5, 1.0, 2.0, 30.0])
+def test_bug_a_recipe_is_known_as_well_as_its_run(three, times):
+    """Within the data the interval was twice as wide as that of `extrapolate`: the drift yet to come was in it."""
+    at = times * three["slow"].compute_range[1]
+    recipe = compare(three, rng=0, shared_R0=False).recipe("slow")
+    alone = bootstrap(three["slow"], rng=0).curves(at)[:, 0]
+    together = recipe.curves(np.array([[at]]), Scope.RECIPE)[:, 0]
+    assert half_width_68(together) == pytest.approx(half_width_68(alone), rel=0.15)
+    assert np.median(together) == pytest.approx(np.median(alone), abs=0.2 * half_width_68(alone))

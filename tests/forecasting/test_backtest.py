@@ -59,7 +59,7 @@ def test_bug_weights_are_cut_with_the_beginnings() -> None:
 
 
 def test_each_later_evaluation_has_the_interval_of_its_weight() -> None:
-    sd = np.where(np.arange(len(RUN)) % 2 == 0, 0.002, 0.02)
+    sd = np.where(np.arange(len(RUN)) % 2 == 0, 0.002, 0.04)  # the curve and its drift are uncertain by about 0.005
     noisy = dataclasses.replace(
         RUN, pass_rate=TRUTH.predict(RUN.compute) + np.random.default_rng(3).normal(0, 1, len(RUN)) * sd
     )

@@ -9,25 +9,37 @@ import pytest
 
 from helpers.forecast_fits import BOOT, EARLY, FIT, TRACE
 from helpers.scalerl import TRUTH, C, P, run_fit
-from rlscaling import FitError, compute_to_reach, extrapolate, fit_sigmoid, fit_trace, simulate
+from rlscaling import FitError, bootstrap, compute_to_reach, extrapolate, fit_sigmoid, fit_trace, simulate
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.datasets import load_demo
 from rlscaling.fitting.sigmoid_fit import SigmoidParams
 
 
 def test_the_forecast_is_the_curve_and_the_quantiles_of_its_replicates():
-    budgets = np.array([2000.0, 16_000.0, 1e5, 1e6])
+    end = FIT.compute_range[1]
+    budgets = np.array([2000.0, end, 8.0 * end, 64.0 * end])
     forecast = extrapolate(FIT, budgets, bootstrap=BOOT)
     np.testing.assert_array_equal(forecast.pass_rate, FIT.predict(budgets))
-    curves = np.stack([sigmoid(budgets, *row) for row in BOOT.distribution])
-    np.testing.assert_allclose(forecast.distribution, curves, rtol=1e-14)
+    curves = BOOT.curves(budgets)
+    np.testing.assert_array_equal(forecast.distribution, curves)
     np.testing.assert_allclose(forecast.confidence_interval, np.quantile(curves, [0.025, 0.975], axis=0))
     assert np.shape(forecast.confidence_interval) == np.shape(forecast.confidence_interval_new_run) == (2, 4)
     width = np.diff(forecast.confidence_interval, axis=0).ravel()
     new = np.diff(forecast.confidence_interval_new_run, axis=0).ravel()
     assert np.all(new[1:] > width[1:])
+    # at eight times the data the forecast is A; until then, and from there on, the run may drift
+    np.testing.assert_allclose(forecast.distribution[:, 2], BOOT.distribution[:, 0], atol=1e-3)
+    assert width[1] < 0.8 * width[2] < 0.8 * width[3]
+
+
+def test_without_departures_the_forecast_is_the_curve_of_each_replicate():
+    budgets = np.array([2000.0, 16_000.0, 1e5, 1e6])
+    boot = bootstrap(FIT, scheme="ar1", rng=0, n_resamples=200)
+    forecast = extrapolate(FIT, budgets, bootstrap=boot)
+    curves = np.stack([sigmoid(budgets, *row) for row in boot.distribution])
+    np.testing.assert_allclose(forecast.distribution, curves, rtol=1e-14)
     # far out the forecast is A
-    np.testing.assert_allclose(forecast.confidence_interval.at(-1), BOOT.confidence_interval["A"], atol=1e-3)
+    np.testing.assert_allclose(forecast.confidence_interval.at(-1), boot.confidence_interval["A"], atol=1e-3)
 
 
 def test_a_bootstrap_of_another_fit_is_refused():

@@ -102,7 +102,7 @@ def fit_many(
     >>> from rlscaling import datasets, fit_many
     >>> table = fit_many(datasets.load_demo(), compute=100_000, n_resamples=50)
     >>> table.rows[0]["run"], table.rows[0]["verdict"]
-    ('batch-2048', 'identified')
+    ('batch-2048', 'approximate')
     >>> table.rows[0]["R_100000_low"] < table.rows[0]["R_100000"] < table.rows[0]["R_100000_high"]
     True
     """

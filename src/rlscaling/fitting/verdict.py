@@ -17,6 +17,7 @@ from rlscaling.curves.sigmoid import PARAMETER_NAMES, sigmoid
 from rlscaling.errors import FitError
 from rlscaling.fitting.shape import shape_of
 from rlscaling.printing.numbers import number, rough, unit_text
+from rlscaling.solver.departures import HORIZON, drift_clock
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import compute_needed
 from rlscaling.solver.intervals import ConfidenceInterval, containing, half_width_68, percentile_interval
@@ -157,16 +158,36 @@ def judge(model: FittedModel, unit: str, contradicted: str | None = None) -> Ver
     error = {k: half_width_68(draws[:, j]) for j, k in enumerate(PARAMETER_NAMES)}
     if model.problem.A is not None:
         verdict, reason = Verdict.GIVEN, f"A was given as {model.problem.A:g}; nothing is claimed about it"
+    elif _on_the_floor(model):
+        verdict, reason = Verdict.NOT_IDENTIFIED, _floor_text(model)
     else:
-        verdict = grade(*ci["A"], score_scale(model))
-        if _on_the_floor(model):
-            verdict, reason = Verdict.NOT_IDENTIFIED, _floor_text(model)
-        else:
-            if verdict is not Verdict.IDENTIFIED and shape is None:
-                needed = _needed(model, draws)
-            reason = _grade_text(verdict, bounded=model.problem.ordered)
-            reason += _needed_text(needed, float(model.series.compute[-1]), unit)
+        verdict, reason = _graded(model, ci["A"])
+        if verdict is not Verdict.IDENTIFIED and shape is None:
+            needed = _needed(model, draws)
+        reason += _needed_text(needed, float(model.series.compute[-1]), unit)
     return VerdictDetails(*(shape or (verdict, reason)), ci, error, needed, _at_twice(model, drawn))
+
+
+def _graded(model: FittedModel, interval: ConfidenceInterval[float]) -> tuple[Verdict, str]:
+    """Return the verdict on ``A`` from its interval and the length of the run, with the reason."""
+    verdict, bounded = grade(*interval, score_scale(model)), model.problem.ordered
+    if verdict is not Verdict.IDENTIFIED or _followed_long_enough(model):
+        return verdict, _grade_text(verdict, bounded=bounded)
+    seen, target = float(model.series.compute[-1] / model.params[2]), threshold_text(TARGET)
+    return Verdict.APPROXIMATE, (
+        f"{_grade_text(Verdict.APPROXIMATE, bounded=bounded)}; to {target} only if the run keeps to the sigmoid, of which "
+        f"it has shown {number(seen, 2)} of {HORIZON:g} C_mid"
+    )
+
+
+def _followed_long_enough(model: FittedModel) -> bool:
+    """Return whether a run has been seen past its bend over as much log compute as its ceiling is claimed for.
+
+    Before that no data tell a sigmoid from a curve that goes on rising like log C, or that comes to its ceiling like
+    1 / log C (benchmarks/off_the_law.py).
+    """
+    _, B, C_mid, _ = model.params
+    return bool(drift_clock(model.series.compute[-1:], B, C_mid)[0] >= np.log(HORIZON))
 
 
 def _on_the_floor(model: FittedModel) -> bool:
@@ -218,6 +239,7 @@ def _needed(model: FittedModel, draws: Array) -> ComputeNeeded:
     low_A, high_A = np.quantile(draws[:, 0], [0.025, 0.975])
     excess = min(0.5 * (high_A - low_A), THRESHOLDS[Verdict.WEAK] * scale) / (target * scale)
     at_least = float(model.series.compute[-1]) * np.sqrt(max(excess, 1.0))
+    at_least = np.maximum(at_least, HORIZON * np.sort(draws[:N_NEEDED, 2]))  # see _followed_long_enough
     hours = np.maximum(np.sort(compute_needed(model, draws[:N_NEEDED], target * scale)), at_least)
     low, median, high = (float(hours[int(q * (len(hours) - 1))]) for q in (0.1, 0.5, 0.9))
     return ComputeNeeded(target, median, low, high)

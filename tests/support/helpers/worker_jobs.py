@@ -34,7 +34,7 @@ def some_runs(n: int = N_RUNS, *, deadly: int | None = None) -> dict[str, Trace]
     params, compute = table1()["scalerl"], np.linspace(0.0, 16_000.0, 41)
     runs = {}
     for i in range(n):
-        trace = simulate(params, compute=compute, rho=0.5, wander_sd=0.004, rng=i)
+        trace = simulate(params, compute=compute, rho=0.5, wander_sd=0.002, rng=i)
         more = {"metadata": {"deadly": Deadly()}} if i == deadly else {}
         few = 3 if i == 1 else None
         runs[f"run{i:02d}"] = Trace(trace.compute[:few], trace.pass_rate[:few], **more)

@@ -23,29 +23,29 @@ def verdicts(make, n):
     return Counter(str(fit_sigmoid(*make(np.random.default_rng(k)), **STEPS).verdict) for k in range(n))
 
 
-@pytest.mark.parametrize("n", [12, 20, 40, 80])
+@pytest.mark.parametrize("n", [12, 40])
 def test_constants_are_flat_whatever_their_noise(n):
     C, said = np.arange(1.0, n + 1), Counter()
     for rho in (0.0, 0.4, 0.6):
-        said += verdicts(lambda rng, rho=rho: (C, 0.4 + chain(n, rho, 0.02, rng)), 25)
-    assert said["flat"] >= (62 if n == 12 else 66), said
+        said += verdicts(lambda rng, rho=rho: (C, 0.4 + chain(n, rho, 0.02, rng)), 15)
+    assert said["flat"] >= (36 if n == 12 else 40), said
 
 
 def test_constants_of_unbounded_scores_are_flat_too():
     C = np.arange(1.0, 41)
     flat = 0
-    for k in range(25):
+    for k in range(12):
         y = 4.0 + chain(40, 0.5, 2.0, np.random.default_rng(k))
         flat += fit_sigmoid(C, y, A_max=np.inf, **STEPS).verdict == "flat"
-    assert flat >= 22
+    assert flat >= 10
 
 
 def test_a_rise_is_never_called_flat():
     t = np.linspace(0.0, 1.0, 12)
-    said = verdicts(lambda rng: (t + 1, np.clip(0.05 + 0.35 * t + rng.normal(0, 0.03, 12), 0, 1)), 40)
+    said = verdicts(lambda rng: (t + 1, np.clip(0.05 + 0.35 * t + rng.normal(0, 0.03, 12), 0, 1)), 20)
     assert said["flat"] <= 1, said
     t = np.linspace(0.0, 1.0, 24)
-    said = verdicts(lambda rng: (t + 1, np.clip(0.04 + 0.83 * t**2 + rng.normal(0, 0.05, 24), 0, 1)), 20)
+    said = verdicts(lambda rng: (t + 1, np.clip(0.04 + 0.83 * t**2 + rng.normal(0, 0.05, 24), 0, 1)), 10)
     assert said["flat"] == 0, said
 
 
@@ -56,21 +56,21 @@ def test_ten_thousand_flat_rows_are_flat_within_two_seconds():
     assert time.process_time() - began < 20, "a guard: two seconds are usual"
 
 
-@pytest.mark.parametrize("n", [8, 12, 18, 24, 40])
+@pytest.mark.parametrize("n", [8, 14, 24])
 def test_a_hump_is_falling_or_a_misfit(n):
     C = np.linspace(0, 16000, n + 1)
     hump = law(C) - 0.2 * np.clip((C - 9000) / 7000, 0, 1)
     said = Counter()
-    for k in range(20):
+    for k in range(10):
         fit = fit_sigmoid(C, hump + np.random.default_rng(k).normal(0, 0.008, n + 1))
         said[str(fit.verdict)] += 1
-    assert said["falling"] + said["misfit"] >= 18, said
+    assert said["falling"] + said["misfit"] >= 9, said
 
 
 def test_a_healthy_plateau_is_no_decline():
     C = np.arange(0.0, 16001, 200)
     said = Counter(
-        str(fit_sigmoid(C, law(C) + chain(len(C), 0.7, 0.006, np.random.default_rng(k))).verdict) for k in range(30)
+        str(fit_sigmoid(C, law(C) + chain(len(C), 0.7, 0.006, np.random.default_rng(k))).verdict) for k in range(20)
     )
     assert said["falling"] + said["flat"] + said["misfit"] <= 2, said
 

@@ -38,7 +38,7 @@ def horizontals(ax: Axes) -> list[float]:
 
 def test_fit_shows_used_left_out_anchor_and_ceiling(whole: SigmoidFit) -> None:
     ax = plot_fit(whole, bootstrap=bootstrap(whole, n_resamples=100, rng=0))
-    assert ax.get_title("left").startswith("identified: A is known to within ±0.02")
+    assert ax.get_title("left").startswith("approximate: A is known to within ±0.05")
     used, left_out = line(ax, "fitted"), line(ax, "left out")
     assert len(used.get_xdata()) == whole.n_points == 97
     assert len(left_out.get_xdata()) == 9

@@ -25,7 +25,7 @@ def new_axes() -> Axes:
 
 def test_runs_take_fits_and_forecasts_too(whole: SigmoidFit, early: SigmoidFit) -> None:
     ax = plot_runs({"fit": whole, "forecast": extrapolate(early, 5000, rng=0)}, compute=50_000)
-    assert "fit: identified\n0.60" in ax.texts[0].get_text() + ax.texts[1].get_text()
+    assert "fit: approximate\n0.60" in ax.texts[0].get_text() + ax.texts[1].get_text()
     drawn(ax)
 
 

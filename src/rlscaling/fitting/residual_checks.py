@@ -20,9 +20,10 @@ MIN_DOF_FOR_OUTLIERS = 6
 MIN_POINTS_FOR_DROP = 14
 LOW_SD, DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 3.0, 5.0, 60, 1.4826
 FAR, NEAR = 10.0, 4.0  # robust sd: of a stray evaluation, and of its neighbours
+GATE, MOST_CORRELATED = 2.5, 0.4  # where no residual of least squares is further off, and neighbours are unlike
 MOST_IN_A_ROW, MOST_BLOCKS, NEIGHBOURS = 6, 2, 2
 MIN_POINTS_FOR_BLOCKS = 9
-N_STEPS, TUNING, MOST_SD = 12, 2.0, 1e6  # reweighted fits, their Cauchy constant in robust sd, and the most that counts
+N_STEPS, TUNING, MOST_SD = 8, 2.0, 1e6  # reweighted fits, their Cauchy constant in robust sd, and the most that counts
 SEED = 251013787
 
 
@@ -161,13 +162,16 @@ def stray_blocks(model: FittedModel) -> StrayPoints | None:
     y = model.series.y if model.anchor is None else np.append(model.series.y, model.anchor.value)
     params, root = np.array(model.params), np.sqrt(model.series.weights)
     r = model.residual * root
+    correlation = float(r[1:] @ r[:-1]) / max(float(r @ r), 1e-300)
+    if correlation < MOST_CORRELATED and float(np.abs(r).max()) <= GATE * _robust_sd(r):
+        return None
     for _ in range(N_STEPS):
         sd = _robust_sd(r)
         if sd <= 0.0:
             break
         weights = model.problem.weights.copy()
         weights[:n] /= 1.0 + np.minimum(np.abs(r) / (TUNING * sd), MOST_SD) ** 2
-        params = solve(model.problem, y[None, :], W=weights[None, :], rtol=1e-8).draws()[0]
+        params = solve(model.problem, y[None, :], W=weights[None, :], rtol=1e-5).draws()[0]
         r = (model.series.y - model.curve_of(params)) * root
     r, sd = _off_the_rise(model, params) * root, _robust_sd(r)
     if sd <= 1e-9 * max(float(np.abs(model.series.y).max()), 1e-300):

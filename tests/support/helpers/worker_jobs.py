@@ -31,7 +31,7 @@ class Deadly:
 
 def some_runs(n: int = N_RUNS, *, deadly: int | None = None) -> dict[str, Trace]:
     """Simulated runs, one of them too short to be fitted; ``deadly`` kills every worker that gets it."""
-    params, compute = table1()["scalerl"], np.linspace(0.0, 16_000.0, 41)
+    params, compute = table1()["scalerl"], np.linspace(0.0, 24_000.0, 61)
     runs = {}
     for i in range(n):
         trace = simulate(params, compute=compute, rho=0.5, wander_sd=0.002, rng=i)

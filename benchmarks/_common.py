@@ -112,3 +112,11 @@ def finish(
     elif path:
         Path(path).write_text(text + "\n")
     return 0 if all(c.passed for c in checks) else 1
+
+
+def set_drift(drift: Sequence[float] | None) -> None:
+    """Give the drift after the bend another prior in this process: its median size, and the probability of none."""
+    if drift is not None:
+        from rlscaling.solver import departures
+
+        departures.DRIFT = departures.SizePrior(none=drift[1], median=drift[0], spread=departures.DRIFT.spread)

@@ -1,6 +1,6 @@
 """Do the verdict and the interval of A hold where a run leaves the sigmoid, or its noise is no AR(1)?
 
-    python benchmarks/off_the_law.py [--runs 150] [--jobs 2] [--json out.json]
+    python benchmarks/off_the_law.py [--runs 150] [--jobs 2] [--drift MEDIAN NONE] [--json out.json]
 
 Simulated runs like those of the paper (base curve: the row `scalerl` of Table 1 with R0 .25 to .35, evaluations every
 211 GPU-hours, default options) in worlds that are plausible and that no other benchmark has: slow and long-memory
@@ -173,10 +173,11 @@ def main() -> int:
     parser = _common.arguments(__doc__ or "")
     parser.add_argument("--runs", type=int, default=150)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--drift", type=float, nargs=2, metavar=("MEDIAN", "NONE"), help="another prior of the drift")
     args = parser.parse_args()
     began, checks, wrong, called = time.time(), [], 0, 0
     print(f"{args.runs} runs a world\n{'':42}{'A held':>7}{'R(2x)':>7}{'width':>7}  identified  off by > .02  verdicts")
-    with Pool(args.jobs) as pool:
+    with Pool(args.jobs, _common.set_drift, (args.drift,)) as pool:
         for name, world in WORLDS.items():
             runs = pool.map(outcome, [(name, k) for k in range(args.runs)], chunksize=5)
             held, twice = (float(np.mean([getattr(r, a) for r in runs])) for a in ("held", "held_at_twice"))

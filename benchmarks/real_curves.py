@@ -1,6 +1,6 @@
 """Is the first word right on real curves? Verdicts and intervals at a half, a quarter and an eighth of real runs.
 
-    python benchmarks/real_curves.py [--data ../shared/data] [--jobs 2] [--json out.json]
+    python benchmarks/real_curves.py [--data ../shared/data] [--jobs 2] [--drift MEDIAN NONE] [--json out.json]
 
 Every curve of the two folders of real runs (`traces`, `traces2`) is cut at a half, a quarter and an eighth of its
 compute and fitted with the default options; the truth is its plateau, the mean of the last tenth. The repositories fall
@@ -156,12 +156,13 @@ def main() -> int:
     parser = _common.arguments(__doc__ or "")
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--drift", type=float, nargs=2, metavar=("MEDIAN", "NONE"), help="another prior of the drift")
     args = parser.parse_args()
     if not (args.data / "traces_sources.csv").is_file():
         print(f"{args.data} holds no real curves; nothing was measured (--data names another folder)")
         return 0
     began = time.time()
-    with Pool(args.jobs) as pool:
+    with Pool(args.jobs, _common.set_drift, (args.drift,)) as pool:
         outcomes = [o for o in pool.imap(outcome, cuts(args.data), chunksize=2) if o is not None]
     first = [o for o in outcomes if o.cut.repository in CHOSEN_ON]
     second = [o for o in outcomes if o.cut.repository not in CHOSEN_ON]

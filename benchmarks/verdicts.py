@@ -2,7 +2,7 @@
 
     python benchmarks/verdicts.py [--series 800] [--json out.json]
 
-Data end at 0.4 to 8 C_mid (log-uniform), rho 0.3 to 0.8, sd 0.003 to 0.010, the ten rows of Table 1, R0 0.2 to 0.35, a
+Data end at 0.4 to 16 C_mid (log-uniform), rho 0.3 to 0.8, sd 0.003 to 0.010, the ten rows of Table 1, R0 0.2 to 0.35, a
 step-0 evaluation present. Also the false alarms of flat, falling and misfit, and whether the promised run length
 ("run to about X GPU-hours to know A to 0.02") was right. Exits with 1 when a target is missed.
 """
@@ -26,6 +26,7 @@ from rlscaling import FitError, datasets, fit_sigmoid
 from rlscaling.fitting.verdict import Verdict
 from simulation import CUTOFF, STEP, draw, evaluations
 
+LONGEST = 16.0  # C_mid
 CALLED = (Verdict.IDENTIFIED, Verdict.APPROXIMATE)
 
 
@@ -35,7 +36,7 @@ def one(k: int) -> dict[str, object] | None:
     rows = list(datasets.table1().values())
     row = rows[int(rng.integers(len(rows)))]
     params = (row.A, row.B, row.C_mid, float(rng.uniform(0.2, 0.35)))
-    end = float(np.exp(rng.uniform(np.log(0.4), np.log(8.0))))
+    end = float(np.exp(rng.uniform(np.log(0.4), np.log(LONGEST))))
     rho, sd = float(rng.uniform(0.3, 0.8)), float(rng.uniform(0.003, 0.010))
     C = evaluations(max(end * row.C_mid, CUTOFF + 7 * STEP))
     if len(C) > 400:
@@ -91,6 +92,12 @@ def main() -> int:
     called = np.abs([r["error"] for r in runs if r["verdict"] in CALLED])
     late = [r for r in runs if r["end"] >= 4.0 and r["n"] >= 40 and r["rho"] <= 0.6]
     late_called = np.mean([r["verdict"] in CALLED for r in late])
+    near = [r for r in runs if abs(r["error"]) <= 0.02]
+    flagged = sum(r["verdict"] not in CALLED for r in near)
+    off = sum(abs(r["error"]) > 0.05 for r in runs if r["verdict"] in CALLED)
+    print(
+        f"\nestimates within 0.02: {len(near)}, of which called weak or worse: {flagged}; off by > 0.05 and not: {off}"
+    )
     executed = np.array([r["executed"] for r in runs if r["executed"] is not None])
     print(f"\nconstant runs called: { {v: constant.count(v) for v in sorted(set(constant))} }")
     print(
@@ -106,8 +113,8 @@ def main() -> int:
         f"past 4 C_mid, 40 points, rho <= 0.6: called one of the two in >= 80 % ({late_called:.3f}, n={len(late)})":
             late_called >= 0.80,
         f"healthy runs called misfit or falling in <= 1 % ({false_shape:.4f})": false_shape <= 0.01,
-        f"constant runs called flat in >= 97 % ({constant.count('flat') / len(constant):.3f})":
-            constant.count("flat") / len(constant) >= 0.97,
+        f"constant runs called flat in >= 95 % ({constant.count('flat') / len(constant):.3f})":
+            constant.count("flat") / len(constant) >= 0.95,
     }  # fmt: skip
     for what, held in checks.items():
         print(("ok     " if held else "MISSED ") + what)

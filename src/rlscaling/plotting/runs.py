@@ -108,8 +108,8 @@ def plot_fit(
     --------
     >>> from rlscaling import datasets, fit_trace, plot_fit
     >>> ax = plot_fit(fit_trace(datasets.load_demo()["scalerl"]))
-    >>> ax.get_title("left")[:11]
-    'identified:'
+    >>> ax.get_title("left")[:12]
+    'approximate:'
     """
     shown = view(fit, bootstrap)
     end = fit.compute_range[1] * (BEYOND if shown.support > SUPPORTED_BEYOND else SUPPORTED_BEYOND)

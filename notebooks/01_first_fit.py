@@ -82,8 +82,9 @@ for ax, forecast in zip(axes, forecasts.values(), strict=True):
 figure.tight_layout()
 
 # %% [markdown]
-# The intervals for *this run* and for *a new run of this recipe* differ, because seeds of one recipe end up to 0.015
-# apart in `A`; the second interval includes this spread.
+# Both are `approximate`: they have shown five to six `C_mid`, and `identified` takes eight, because until then a curve
+# that comes to its ceiling more slowly than a sigmoid looks the same. The intervals for *this run* and for *a new run of
+# this recipe* differ, because seeds of one recipe end up to 0.015 apart in `A`; the second interval includes this spread.
 
 # %%
 boots["batch-2048"]
@@ -121,9 +122,10 @@ plot_fit(fits["scalerl"], bootstrap=boots["scalerl"])
 # ## Checking the claims above
 
 # %%
-assert str(early.verdict) in ("identified", "approximate")
+assert str(early.verdict) == "approximate"
 assert str(slow_early.verdict) == "ceiling-not-identified"
 assert slow_early.compute_needed.median > 12_000
+assert all(str(fit.verdict) == "approximate" for fit in fits.values())
 assert low - 0.01 < seen < high + 0.01
 for name, truth in (("scalerl", 0.610), ("batch-2048", 0.645)):
     a_low, a_high = boots[name].confidence_interval["A"]

@@ -224,7 +224,7 @@ def test_fit_trace_takes_the_units_steps_and_counts_of_the_trace():
     assert fit.params == fit_sigmoid(trace.compute, trace.pass_rate).params
     np.testing.assert_array_equal(fit.data.n_rollouts, np.full(len(C), 16_000.0))
     np.testing.assert_array_equal(fit.data.se, trace.pass_rate_se)
-    assert str(fit).startswith(f"identified [run7]: {fit.reason}\n")
+    assert str(fit).startswith(f"approximate [run7]: {fit.reason}\n")
     tokens = simulate(p, compute=C, rng=1, compute_unit="tokens")
     assert fit_trace(tokens, min_compute=1500).compute_unit == "tokens"
     with pytest.raises(FitError, match="no default cutoff"):

@@ -154,7 +154,7 @@ def test_the_frame_holds_the_parameters_and_their_interval():
 def test_the_printed_fit():
     fit = FITS["trace"]()
     lines = str(fit).splitlines()
-    assert lines[0] == f"identified [run7]: {fit.reason}"
+    assert lines[0] == f"approximate [run7]: {fit.reason}"
     assert [line.split()[0] for line in lines[2:6]] == ["A", "B", "C_mid", "R0"]
     assert plus_minus(fit.A, fit.half_width_68["A"]) in lines[2]
     assert interval(*fit.confidence_interval["A"]) in lines[2]
@@ -162,7 +162,7 @@ def test_the_printed_fit():
     assert lines[5].endswith("anchored")
     assert "68 points, 1,513 to 16,000 GPU-hours, 6 left out (min_compute 1,500)" in lines[6]
     assert len(lines) == 7
-    assert str(FITS["default"]()).splitlines()[0] == f"identified: {fit.reason}", "a fit without a name"
+    assert str(FITS["default"]()).splitlines()[0] == f"approximate: {fit.reason}", "a fit without a name"
 
 
 def test_a_fit_before_its_bend_prints_a_floor_and_the_curve_at_twice_the_data():
@@ -222,7 +222,7 @@ def test_html_holds_what_the_text_holds():
     fit = FITS["trace"]()
     html = fit._repr_html_()
     assert html.startswith("<div>")
-    assert f"<b>identified [run7]: {fit.reason}</b>" in html.replace("&#x27;", "'")
+    assert f"<b>approximate [run7]: {fit.reason}</b>" in html.replace("&#x27;", "'")
     for name in ("A", "B", "C_mid", "R0"):
         assert f"<td>{name}</td>" in html
 

@@ -18,7 +18,7 @@ from rlscaling.fitting.verdict import THRESHOLDS, Verdict, check_enough_points, 
 
 
 def test_identified():
-    fit = fit_trace(run(8.0))
+    fit = fit_trace(run(10.0))
     assert fit.verdict is Verdict.IDENTIFIED
     low, high = fit.confidence_interval["A"]
     assert (high - low) / 2 <= 0.02
@@ -30,7 +30,7 @@ def test_identified():
 def test_weaker_and_weaker_with_less_of_the_run():
     """Half-widths 0.02, 0.05, 0.10 part the grades; over many ends and seeds each of them occurs and is kept to."""
     seen = set()
-    for end in (1.2, 2.0, 3.0, 4.0, 6.0, 8.0):
+    for end in (1.2, 2.0, 3.0, 4.0, 6.0, 10.0):
         for seed in range(6):
             fit = fit_trace(run(end, seed=seed, sd=0.004))
             low, high = fit.confidence_interval["A"]
@@ -86,13 +86,14 @@ def test_a_given_ceiling_is_not_claimed():
 
 
 def test_an_unbounded_score_is_graded_by_its_range():
-    bounded, rewards = fit_trace(run(8.0)), run(8.0).pass_rate * 2000 - 1000
-    fit = fit_sigmoid(run(8.0).compute, rewards, A_max=math.inf)
+    long = run(10.0)
+    bounded, rewards = fit_trace(long), long.pass_rate * 2000 - 1000
+    fit = fit_sigmoid(long.compute, rewards, A_max=math.inf)
     assert bounded.verdict == "identified"
     low, high = fit.confidence_interval["A"]
-    assert fit.verdict is grade(low, high, scale=np.ptp(rewards[run(8.0).compute >= 1500]))
+    assert fit.verdict is grade(low, high, scale=np.ptp(rewards[long.compute >= 1500]))
     assert fit.verdict in ("approximate", "weak"), "2 % of the range is less than .02 of a pass rate"
-    falling = fit_sigmoid(run(8.0).compute, -rewards, A_max=math.inf)
+    falling = fit_sigmoid(long.compute, -rewards, A_max=math.inf)
     assert falling.verdict == fit.verdict
     assert falling.A < falling.R0
 
@@ -209,3 +210,22 @@ def test_too_few_points():
     check_enough_points(7, "for a plan")
     with pytest.raises(FitError, match=r"^a: 6 fitted points are too few for a plan \(7 needed\); wait$"):
         check_enough_points(6, "for a plan", where="a: ", remedy="wait")
+
+
+def test_identified_takes_eight_midpoints_unless_there_is_no_noise():
+    """Before, a curve that goes on rising like log C looks like a sigmoid: 149 of 149 were called identified."""
+    short = fit_trace(run(6.3, sd=0.001, rho=0.0))
+    low, high = short.confidence_interval["A"]
+    assert (high - low) / 2 <= 0.02
+    assert short.verdict is Verdict.APPROXIMATE
+    assert "of 8 C_mid" in short.reason
+    assert short.compute_needed.low >= 7.0 * short.C_mid
+    C = np.linspace(0.0, 6.3 * P.C_mid, 60)
+    assert fit_sigmoid(C, P.predict(C)).verdict is Verdict.IDENTIFIED
+
+
+def test_a_jump_is_weak_at_best():
+    """Seven equal evaluations after a jump, 0.667, were called identified; the run ended at 1."""
+    C = np.arange(1.0, 31.0)
+    fit = fit_sigmoid(C, np.where(C < 12, 0.03, 0.667), compute_unit="steps", min_compute=0)
+    assert fit.verdict in (Verdict.WEAK, Verdict.NOT_IDENTIFIED, Verdict.MISFIT)

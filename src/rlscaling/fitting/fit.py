@@ -138,7 +138,7 @@ def fit_trace(trace: Trace, *, on_error: str = "raise", weights: ArrayLike | Non
     --------
     >>> from rlscaling import datasets, fit_trace
     >>> str(fit_trace(datasets.load_demo()["scalerl"]).verdict)
-    'identified'
+    'approximate'
     """
     if not isinstance(trace, Trace):
         raise FitError(f"fit_trace takes a Trace, not {type(trace).__name__}; for two columns use fit_sigmoid")

@@ -71,6 +71,7 @@ THRESHOLDS: Mapping[Verdict, float] = {Verdict.IDENTIFIED: 0.02, Verdict.APPROXI
 """Largest half-width of the 95 % interval of ``A`` for each verdict, the strictest first. The only place of these."""
 
 TARGET = THRESHOLDS[Verdict.IDENTIFIED]  # of plans and of `ComputeNeeded`
+WITHOUT_NOISE = 0.001  # of the gain
 ON_THE_FLOOR = 0.1  # a pass rate below this, after a rise of less than this: the rise may not have begun
 NOT_KNOWN = "these data cannot tell A"
 UNBOUNDED = ", as shares of the range of scores"
@@ -171,6 +172,11 @@ def judge(model: FittedModel, unit: str, contradicted: str | None = None) -> Ver
 def _graded(model: FittedModel, interval: ConfidenceInterval[float]) -> tuple[Verdict, str]:
     """Return the verdict on ``A`` from its interval and the length of the run, with the reason."""
     verdict, bounded = grade(*interval, score_scale(model)), model.problem.ordered
+    if verdict.identifies_ceiling and _jumps(model):
+        return Verdict.WEAK, (
+            f"{_grade_text(Verdict.WEAK, bounded=bounded)}: the rise is a jump between two evaluations, which shows "
+            "nothing of how the run comes to its ceiling"
+        )
     if verdict is not Verdict.IDENTIFIED or _followed_long_enough(model):
         return verdict, _grade_text(verdict, bounded=bounded)
     seen, target = float(model.series.compute[-1] / model.params[2]), threshold_text(TARGET)
@@ -180,13 +186,22 @@ def _graded(model: FittedModel, interval: ConfidenceInterval[float]) -> tuple[Ve
     )
 
 
+def _jumps(model: FittedModel) -> bool:
+    """Return whether the rise is as steep as the bounds allow."""
+    low, high = model.problem.B_bounds
+    return low < high and model.params[1] >= high * (1.0 - 1e-6)
+
+
 def _followed_long_enough(model: FittedModel) -> bool:
     """Return whether a run has been seen past its bend over as much log compute as its ceiling is claimed for.
 
-    Before that no data tell a sigmoid from a curve that goes on rising like log C, or that comes to its ceiling like
-    1 / log C (benchmarks/off_the_law.py).
+    Before that no data with the noise of an evaluation tell a sigmoid from a curve that goes on rising like log C, or
+    that comes to its ceiling like 1 / log C (benchmarks/off_the_law.py); the best sigmoid lies within half a percent of
+    the gain of such curves, so scores without noise do.
     """
-    _, B, C_mid, _ = model.params
+    A, B, C_mid, R0 = model.params
+    if model.noise.sd_marginal < WITHOUT_NOISE * abs(A - R0):
+        return True
     return bool(drift_clock(model.series.compute[-1:], B, C_mid)[0] >= np.log(HORIZON))
 
 

@@ -80,3 +80,14 @@ def test_pairs_replicates_hold_five_different_points():
     draws = replicates(fit.fitted_model(), "pairs", np.random.default_rng(0), 300)
     assert np.all(np.isfinite(draws.parameters))
     assert draws.departures is None
+
+
+def test_a_replicate_reaches_a_score_where_its_curve_does():
+    fit = fit_sigmoid(C, TRACE.pass_rate)
+    drawn = replicates(fit.fitted_model(), "departures", np.random.default_rng(0), 100)
+    compute = drawn.reach(0.55)
+    assert np.all(np.isfinite(compute))
+    there = np.array([drawn.curves(compute[i : i + 1])[i, 0] for i in range(100)])
+    np.testing.assert_allclose(there, 0.55, atol=1e-5)
+    assert np.all(drawn.reach(0.99) == np.inf)
+    assert np.all(drawn.reach(0.1) == 0.0)

@@ -18,6 +18,7 @@ from rlscaling.fitting.verdict import THRESHOLDS, Verdict, grade
 from rlscaling.solver.departures import Departures
 from rlscaling.solver.fitted_model import FittedModel, score_range, score_scale
 from rlscaling.solver.intervals import percentile_interval
+from rlscaling.solver.resampling import Replicates
 from rlscaling.uncertainty.seed_spread import SeedSpread
 
 WORST_FIRST = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT, Verdict.GIVEN)
@@ -135,7 +136,10 @@ class RecipeEstimate:
 
         With several training runs it is the geometric mean over them.
         """
-        reached = [sigmoid_reach(pass_rate, *np.moveaxis(p, 2, 0)) for p in (self.params[:, None, :], self.draws)]
+        limits = score_range(self.fits[0].fitted_model())
+        own = zip(self.refits, self.departures, strict=True)
+        draws = np.array([Replicates(refits, departures, limits).reach(pass_rate) for refits, departures in own])
+        reached = [sigmoid_reach(pass_rate, *np.moveaxis(self.params[:, None, :], 2, 0)), draws]
         with np.errstate(divide="ignore", invalid="ignore"):
             means = [np.exp(np.log(r).mean(axis=0)) for r in reached]
         return float(means[0][0]), np.asarray(means[1])

@@ -261,8 +261,7 @@ def compute_to_reach(
     if fit.options.bounded and not 0.0 <= target <= 1.0:
         raise FitError(f"pass_rate={target:g} is outside [0, 1]: pass rates are fractions, e.g. 0.55 for 55 %")
     boot = _bootstrap(fit, bootstrap, rng)
-    A, B, C_mid, R0 = boot.distribution.T
-    draws = sigmoid_reach(target, A, B, C_mid, R0)
+    draws = boot.reach(target)
     p = fit.params
     point = float(sigmoid_reach(target, *(np.array([v]) for v in p.as_tuple()))[0])
     return Reach(fit, target, point, draws, boot.confidence_level)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlscaling.arrays import Array
-from rlscaling.curves.sigmoid import sigmoid
-from rlscaling.solver.departures import Departures, join
+from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
+from rlscaling.solver.departures import HORIZON, Departures, join
 from rlscaling.solver.fitted_model import FittedModel, score_range
 from rlscaling.solver.variable_projection import solve
 
+REACH_STEPS = 8
 REFIT_RTOL = 1e-8  # of the sum of squares: far below the width of any interval
 MIN_DISTINCT = 5  # points in a pairs replicate
 
@@ -99,6 +100,21 @@ class Replicates:
         """Return where each replicate stands at ``compute`` (m,), departures included, shape (size, m)."""
         level = sigmoid(compute[None, :], *(self.parameters[:, j : j + 1] for j in range(4)))
         return level if self.departures is None else np.clip(level + self.departures.at(compute), *self.range)
+
+    def reach(self, score: float) -> Array:
+        """Return the compute at which each replicate reaches ``score``: inf where it never does, shape (size,).
+
+        The departure is that at the compute found, so it is sought in steps; beyond `HORIZON` it grows no more.
+        """
+        A, B, C_mid, R0 = self.parameters.T
+        if self.departures is None:
+            return sigmoid_reach(score, A, B, C_mid, R0)
+        farthest = HORIZON * self.departures.last
+        compute = np.full(len(A), self.departures.last)
+        for _ in range(REACH_STEPS):
+            off = self.departures.at(np.minimum(compute, farthest)[:, None])[:, 0]
+            compute = sigmoid_reach(score, A + off, B, C_mid, R0 + off)
+        return compute
 
 
 def with_departures(parameters: Array, departures: Departures | None, limits: tuple[float, float]) -> Array:

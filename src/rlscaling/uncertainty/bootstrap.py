@@ -301,9 +301,15 @@ class Bootstrap(Document):
 
     def curves(self, compute: ArrayLike) -> Array:
         """Return where the run of each replicate stands at ``compute``, shape (n_resamples, m)."""
-        C = np.atleast_1d(np.asarray(compute, dtype=float))
-        drawn = self._replicates or Replicates(self.distribution, None, score_range(self.fit.fitted_model()))
-        return drawn.curves(C)
+        return self._drawn.curves(np.atleast_1d(np.asarray(compute, dtype=float)))
+
+    def reach(self, pass_rate: float) -> Array:
+        """Return the compute at which the run of each replicate reaches ``pass_rate``, inf where it never does."""
+        return self._drawn.reach(pass_rate)
+
+    @property
+    def _drawn(self) -> Replicates:
+        return self._replicates or Replicates(self.distribution, None, score_range(self.fit.fitted_model()))
 
     def at_level(self, confidence_level: float) -> Self:
         """Return the same replicates at another confidence level, without resampling."""

@@ -35,10 +35,9 @@ def test_what_the_evaluations_agree_with_is_not_questioned():
         assert fit.verdict != "misfit"
 
 
-def test_a_first_evaluation_far_below_what_follows_is_noted():
-    y = Y.copy()
-    y[0] = 0.02
-    (note,) = (note for note in fit_sigmoid(C, y).notes if "first evaluation" in note)
+def test_an_observation_of_R0_far_below_the_left_out_evaluations_is_noted():
+    fit = fit_sigmoid(C, Y, R0=0.2, R0_se=0.02)
+    (note,) = (note for note in fit.notes if "first evaluation" in note)
     assert "below" in note
     assert "--R0 free" in note
     assert not [note for note in fit_sigmoid(C, Y).notes if "first evaluation" in note]

@@ -224,3 +224,20 @@ def test_bug_weights_of_any_size_are_relative():
 def test_bug_scores_too_small_for_their_squares_are_refused():
     with pytest.raises(FitError, match=r"no pass_rate is larger than 1e-200, below 1e-100; multiply it by a constant"):
         fit_sigmoid(np.arange(16.0), np.linspace(0.1, 1, 16) * 1e-200, min_compute=0, A_max=math.inf)
+
+
+def test_a_start_that_cannot_format_its_answers_is_no_observation_of_R0():
+    """0.02 at compute 0 and 0.35 from then on: with that anchor the interval of A held the truth in 0.4 of runs."""
+    compute = np.arange(0.0, 8001, 200)
+    held = 0
+    for seed in range(12):
+        y = sigmoid(compute, 0.61, 1.92, 2542.0, 0.35) + np.random.default_rng(seed).normal(0, 0.006, len(compute))
+        y[0] = 0.02
+        fit = fit_sigmoid(compute, y)
+        assert fit.R0_source == "free"
+        assert any("first learns the format" in note for note in fit.notes)
+        low, high = fit.confidence_interval["A"]
+        held += low <= 0.61 <= high
+    assert held >= 11
+    y[0] = 0.34
+    assert fit_sigmoid(compute, y).R0_source == "anchored"

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlscaling.arrays import Array, as_floats
+from rlscaling.arrays import Array, Mask, as_floats
 from rlscaling.errors import FitError
 from rlscaling.fitting.data import FitData
 from rlscaling.fitting.options import EPOCH, SMALLEST, FitOptions
 from rlscaling.printing.numbers import number, unit_text
 
 MIN_POINTS = 5
+MIN_EARLY, LEAST_JUMP, FAR = 3, 0.05, 8.0  # left-out evaluations; in pass rate; in sd of an evaluation
 MAX_WEIGHT_RATIO = 1e12
 
 
@@ -70,7 +71,13 @@ def select(
         anchor = int(kept[0])
         used[anchor] = False
     notes: list[str] = []
-    if o.method == "paper-grid":
+    if anchor is not None and o.method != "paper-grid" and _starts_with_a_jump(C, y, anchor, used, bounded=o.bounded):
+        notes.append(
+            f"the first evaluation ({number(float(y[anchor]), 3)}) lies far off those that follow it, as in a run that "
+            "first learns the format: it is left out, and R0 is free"
+        )
+        anchor = None
+    elif o.method == "paper-grid":
         _check_paper_R0(o, C, anchor)
     elif o.R0 is None and anchor is None:
         notes.append("no evaluation before the cutoff: R0 is free; B and C_mid depend on it (R0= fixes it)")
@@ -81,6 +88,18 @@ def select(
     if not np.any(C[used] > 0):
         raise FitError("every fitted evaluation is at compute 0; the curve needs positive compute")
     return FitData(C, y, used, anchor, w, **columns), tuple(notes)
+
+
+def _starts_with_a_jump(C: Array, y: Array, first: int, used: Mask, *, bounded: bool) -> bool:
+    """Return whether the evaluations before the cutoff stand together, far off the first one."""
+    start = int(np.flatnonzero(used)[0]) if used.any() else len(C)
+    early = y[first + 1 : start][:MIN_EARLY]
+    if len(early) < MIN_EARLY or used.sum() < MIN_POINTS:
+        return False
+    jump, steps = abs(float(np.median(early)) - float(y[first])), np.diff(y[used])
+    sd = float(np.median(np.abs(steps - np.median(steps)))) * 1.4826 / np.sqrt(2.0)
+    scale = 1.0 if bounded else float(np.ptp(y))
+    return bool(jump > max(LEAST_JUMP * scale, FAR * sd) and np.ptp(early) < 0.5 * jump)
 
 
 def left_out(data: FitData, o: FitOptions) -> list[str]:

@@ -69,7 +69,7 @@ class SizePrior:
 
 
 SHAPE = SizePrior(none=0.5, median=0.05, spread=0.8)
-DRIFT = SizePrior(none=0.2, median=0.012, spread=0.8)
+DRIFT = SizePrior(none=0.1, median=0.014, spread=0.8)
 SKEW = 0.5
 """Runs leave their plateau further upwards than downwards: ``1 + SKEW`` against ``1 - SKEW``."""
 

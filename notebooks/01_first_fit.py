@@ -83,8 +83,8 @@ figure.tight_layout()
 
 # %% [markdown]
 # Both are `approximate`: they have shown five to six `C_mid`, and `identified` takes eight, because until then a curve
-# that comes to its ceiling more slowly than a sigmoid looks the same. The intervals for *this run* and for *a new run of
-# this recipe* differ, because seeds of one recipe end up to 0.015 apart in `A`; the second interval includes this spread.
+# that comes to its ceiling more slowly than a sigmoid looks the same. The intervals for *this run* and for *a new run*
+# of this recipe differ, because seeds of one recipe end up to 0.015 apart in `A`; the second one includes this spread.
 
 # %%
 boots["batch-2048"]

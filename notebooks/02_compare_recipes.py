@@ -99,8 +99,8 @@ print(late.crossover("scalerl", "batch-2048"))
 
 # %% [markdown]
 # The first line decides at the budget: `batch-2048` is best with a probability of 0.98. Whether its *ceiling* is higher
-# than that of `scalerl` is left `undecided`. The tables of pairs allow for all pairs at once, and for runs that leave the
-# sigmoid after they were last seen. For the same reason the interval of the crossing has no useful upper end.
+# than that of `scalerl` is left `undecided`. The tables of pairs allow for all pairs at once, and for runs that leave
+# the sigmoid after they were last seen. For the same reason the interval of the crossing has no useful upper end.
 #
 # The true curves cross at about 34,000 GPU-hours. How much compute does the choice of recipe save? This is the factor
 # between the compute that the two need for the pass rate both have reached by the end of their common range:

@@ -218,7 +218,7 @@ def test_identified_takes_eight_midpoints_unless_there_is_no_noise():
     low, high = short.confidence_interval["A"]
     assert (high - low) / 2 <= 0.02
     assert short.verdict is Verdict.APPROXIMATE
-    assert "of 8 C_mid" in short.reason
+    assert "a run of 8 C_mid" in short.reason
     assert short.compute_needed.low >= 7.0 * short.C_mid
     C = np.linspace(0.0, 6.3 * P.C_mid, 60)
     assert fit_sigmoid(C, P.predict(C)).verdict is Verdict.IDENTIFIED

@@ -14,10 +14,14 @@ def test_plan_grows_with_the_demand_and_says_when_reached() -> None:
     loose, tight = (plan(fit, target_half_width=x, rng=0).needed for x in (0.04, 0.01))
     assert fit.compute_range[1] <= loose.low <= loose.median <= loose.high
     assert tight.median > loose.median
-    done = plan(fit_trace(RUN), rng=0)
+    short = plan(fit_trace(RUN), rng=0)
+    assert not short.reached
+    assert short.needed.median >= 7.5 * short.fit.C_mid
+    assert str(short).startswith("A is known to ±0.02 if the run keeps to the sigmoid")
+    done = plan(fit_trace(RUN), target_half_width=0.03, rng=0)
     assert done.reached
     assert done.needed is None
-    assert str(done).startswith("A is known to ±0.02 already")
+    assert str(done).startswith("A is known to ±0.03 already")
     assert done.to_dict()["reached"] is True
 
 

@@ -188,7 +188,7 @@ def refit_with_common_ceiling(
     models, averaged = [group.models[i] for i in runs], [group.averaged[i] for i in runs]
     starts = np.median(np.concatenate([recipe.draws[:, :, 0] for recipe in recipes]), axis=0)
     R0_draws = None if R0 is None else R0[1]
-    A_draws, params_draws = common_ceiling(averaged, lambda k: group.series(runs[k]), R0_draws, starts)
+    A_draws, params_draws = common_ceiling(averaged, lambda k: group.on_the_law(runs[k]), R0_draws, starts)
     start = np.array([float(np.mean([recipe.summary["A"] for recipe in recipes]))])
     observed = [group.observed(i) for i in runs]
     R0_point = None if R0 is None else np.array([R0[0]])

@@ -30,7 +30,7 @@ from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.standing import standing
 from rlscaling.printing.document import Document, Table
-from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, spread_of
+from rlscaling.uncertainty.seed_spread import SEED_SD, SeedSpread, comparable_seeds, own_error, spread_of
 from rlscaling.validation import RngLike, check_level, check_seed_sd, entropy_of, renamed, with_count_note
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def compare_inputs(
     ]
     fitted = fit_group(group, shared_R0=shared_R0, levels=levels, on_progress=on_progress)
     scale = scale_of(models)
-    spread = _spread(runs, fitted.params, fitted.refits)
+    spread = _spread(runs, fitted.params)
     keys = [(4,), *((5, zlib.crc32(name.encode())) for name in runs.recipes)]
     streams = [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]
     recipes = estimate_recipes(runs.recipes, fitted, scale, seed_sd if spread is None else spread, streams)
@@ -198,7 +198,7 @@ def _keys(runs: ComparisonInputs) -> tuple[tuple[int, ...], ...]:
     return tuple((zlib.crc32(name.encode()), j) for name, seeds in runs.recipes.items() for j in range(len(seeds)))
 
 
-def _spread(runs: ComparisonInputs, params: Array, draws: Array) -> SeedSpread | None:
+def _spread(runs: ComparisonInputs, params: Array) -> SeedSpread | None:
     """Return the between-seed spread at the R0 of the comparison; None if no recipe has two usable runs."""
     seeds = comparable_seeds(runs.recipes)
     if not seeds:
@@ -206,5 +206,6 @@ def _spread(runs: ComparisonInputs, params: Array, draws: Array) -> SeedSpread |
     first = dict(zip(runs.recipes, np.cumsum([0, *map(len, runs.recipes.values())]), strict=False))
     rows = np.array([first[name] + j for name, index in seeds.items() for j in index])
     names = tuple(runs.recipes[name][j].name or f"{name}-{j + 1}" for name, index in seeds.items() for j in index)
-    low, high = np.quantile(draws[rows][:, :, 0], [0.1587, 0.8413], axis=1)
-    return spread_of(seeds, names, params[rows][:, 0], 0.5 * (high - low))
+    fits = [runs.recipes[name][j] for name, index in seeds.items() for j in index]
+    errors = np.array([own_error(fit.fitted_model()) for fit in fits])
+    return spread_of(seeds, names, params[rows][:, 0], errors)

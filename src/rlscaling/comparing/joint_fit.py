@@ -95,10 +95,18 @@ class JointData:
         """Return the replicates of run ``i``, shape (size, rows of its averages); the same at every call."""
         return self.drawn(i).Y
 
+    def on_the_law(self, i: int) -> Array:
+        """Return replicates of run ``i`` without departures: for statements that take the law for granted."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(7, *self.names[i])))
+        return self._with_common_R0(data_sets(self.averaged[i], "ar1", rng, self.size)).Y
+
     def drawn(self, i: int) -> DataSets:
         """Return the replicates of run ``i`` with their departures; the same at every call."""
         rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(2, *self.names[i])))
-        drawn = data_sets(self.models[i], SCHEME, rng, self.size)
+        return self._with_common_R0(data_sets(self.models[i], SCHEME, rng, self.size))
+
+    def _with_common_R0(self, drawn: DataSets) -> DataSets:
+        """Draw the observation of R0 from the numbers that all runs share."""
         model = drawn.model
         if model.anchor is not None:
             common = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(3,)))

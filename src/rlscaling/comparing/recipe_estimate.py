@@ -192,7 +192,9 @@ def recipe_verdict(fits: Sequence[SigmoidFit], draws: Array, scale: float) -> Ve
     if all(verdict is Verdict.NOT_IDENTIFIED for verdict in verdicts):
         return Verdict.NOT_IDENTIFIED
     low, high = percentile_interval(draws[:, :, 0].mean(axis=0), 0.95)
-    return grade(float(low), float(high), scale)
+    verdict = grade(float(low), float(high), scale)
+    long_enough = Verdict.IDENTIFIED in verdicts  # of which a run of eight C_mid is one condition
+    return Verdict.APPROXIMATE if verdict is Verdict.IDENTIFIED and not long_enough else verdict
 
 
 def scale_of(models: Sequence[FittedModel]) -> float:

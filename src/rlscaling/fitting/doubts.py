@@ -89,8 +89,9 @@ def _observation(model: FittedModel, data: FitData) -> str:
     early = (~data.used) & (np.arange(len(data)) != (data.anchor if data.anchor is not None else -1))
     early &= data.compute < float(model.series.compute[0])
     if early.sum() >= MIN_EARLY:
-        later = float(np.median(data.pass_rate[early][:MIN_EARLY]))
-        off = max(off, anchor.value - later, key=abs)
+        first = data.pass_rate[early][:MIN_EARLY]
+        jump = anchor.value - float(np.median(first))
+        off = max(off, jump if np.ptp(first) < 0.25 * abs(jump) else 0.0, key=abs)  # a rise from there on is no jump
     if abs(off) < max(FAR_OFF * sd, LEAST_GAP * scale):
         return ""
     where = "above" if off > 0 else "below"

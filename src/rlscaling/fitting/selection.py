@@ -99,7 +99,7 @@ def _starts_with_a_jump(C: Array, y: Array, first: int, used: Mask, *, bounded: 
     jump, steps = abs(float(np.median(early)) - float(y[first])), np.diff(y[used])
     sd = float(np.median(np.abs(steps - np.median(steps)))) * 1.4826 / np.sqrt(2.0)
     scale = 1.0 if bounded else float(np.ptp(y))
-    return bool(jump > max(LEAST_JUMP * scale, FAR * sd) and np.ptp(early) < 0.5 * jump)
+    return bool(jump > max(LEAST_JUMP * scale, FAR * sd) and np.ptp(early) < 0.25 * jump)
 
 
 def left_out(data: FitData, o: FitOptions) -> list[str]:

@@ -181,8 +181,8 @@ def _graded(model: FittedModel, interval: ConfidenceInterval[float]) -> tuple[Ve
         return verdict, _grade_text(verdict, bounded=bounded)
     seen, target = float(model.series.compute[-1] / model.params[2]), threshold_text(TARGET)
     return Verdict.APPROXIMATE, (
-        f"{_grade_text(Verdict.APPROXIMATE, bounded=bounded)}; to {target} only if the run keeps to the sigmoid "
-        f"(it has shown {number(seen, 2)} of {HORIZON:g} C_mid)"
+        f"{_grade_text(Verdict.APPROXIMATE, bounded=bounded)}; for {target} it takes a run of {HORIZON:g} "
+        f"C_mid, and this one has {seen:.1f}"
     )
 
 

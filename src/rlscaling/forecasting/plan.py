@@ -12,10 +12,11 @@ from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.fitting.verdict import TARGET, ComputeNeeded, check_enough_points
+from rlscaling.fitting.verdict import TARGET, ComputeNeeded, Verdict, check_enough_points
 from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
+from rlscaling.solver.departures import HORIZON
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import FARTHEST, Z95, Rate, compute_needed
 from rlscaling.solver.intervals import half_width_68
@@ -25,6 +26,7 @@ from rlscaling.validation import RngLike, check_seed_sd, entropy_of, renamed
 
 N_DRAWS = 200  # replicates of the fit
 N_ENDS = 200  # run lengths tried
+MOST_EXCESS = 5.0  # of the present half-width over the target: beyond, the replicates say more
 BAND = (0.1, 0.5, 0.9)
 MORE_OFTEN, MORE_PROMPTS = 2.0, 4.0
 MOST_RHO = 0.99
@@ -90,8 +92,8 @@ class Plan(Document):
 
     @property
     def reached(self) -> bool:
-        """Whether the target is reached already."""
-        return self.fit.verdict.has_curve and self.present <= self.target_half_width
+        """Whether the target is reached already: by the width of the interval and by the length of the run."""
+        return self.fit.verdict.has_curve and self.present <= self.target_half_width and not self.ways
 
     @property
     def _what(self) -> str:
@@ -110,6 +112,11 @@ class Plan(Document):
             farthest = number(FARTHEST * self.fit.compute_range[1])
             return f"no run length up to {farthest} {unit} would bring {self._what} to {target} at this noise"
         high = rough(self.needed.high) if math.isfinite(self.needed.high) else "beyond reach"
+        if self.present <= self.target_half_width:
+            return (
+                f"A is known to {target} if the run keeps to the sigmoid (±{rough(self.present)}, 95 %); that shows "
+                f"by about {rough(self.needed.median)} {unit}, {HORIZON:g} times C_mid"
+            )
         return (
             f"run to about {rough(self.needed.median)} {unit} to know {self._what} to {target} "
             f"(10-90 %: {rough(self.needed.low)} to {high}); now ±{rough(self.present)}"
@@ -236,8 +243,9 @@ def plan(
     scale = score_scale(model)
     present = 0.5 * (high - low) / scale
     ways: tuple[Alternative, ...] = ()
-    if fit.verdict.has_curve and present > target_half_width:
-        ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget)
+    short = budget is None and target_half_width <= TARGET and fit.verdict is not Verdict.IDENTIFIED
+    if fit.verdict.has_curve and (present > target_half_width or short):
+        ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget, present / target_half_width)
     runs = extrapolate(fit, [last, last + more], method=AVERAGED, rng=entropy).distribution
     gain = runs[:, 1] - runs[:, 0]
     variance = (present / Z95) ** 2 + seed_sd**2
@@ -261,13 +269,17 @@ def _check(fit: SigmoidFit, target: float, compute: float | None) -> None:
         )
 
 
-def _ways(model: FittedModel, draws: Array, target: float, at: float | None) -> tuple[Alternative, ...]:
+def _ways(model: FittedModel, draws: Array, target: float, at: float | None, excess: float) -> tuple[Alternative, ...]:
+    """Return the run lengths that would do, each no shorter than what the present width and the verdict ask for."""
     C = model.series.compute
     step, last = float(np.median(np.diff(C))), float(C[-1])
+    least = np.full(len(draws), last * math.sqrt(min(max(excess, 1.0), MOST_EXCESS)))
+    if at is None and target <= TARGET * score_scale(model):
+        least = np.maximum(least, HORIZON * np.sort(draws[:, 2]))
 
     def way(name: str, rate: Rate | None, cost: float) -> Alternative:
         needed = compute_needed(model, draws, target, rate=rate, at=at, n_ends=N_ENDS)
-        hours = np.maximum(np.sort(needed), last)
+        hours = np.maximum(np.sort(needed), least)
         low, median, high = (float(hours[round(q * (len(hours) - 1))]) for q in BAND)
         return Alternative(
             name, ComputeNeeded(target / score_scale(model), median, low, high), cost * max(median - last, 0.0) / step

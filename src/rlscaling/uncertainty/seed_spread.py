@@ -22,13 +22,16 @@ from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import THRESHOLDS, Verdict, check_enough_points, threshold_text
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus
-from rlscaling.solver.intervals import ConfidenceInterval
+from rlscaling.solver.fitted_model import FittedModel
+from rlscaling.solver.intervals import ConfidenceInterval, half_width_68
+from rlscaling.solver.resampling import replicates
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 BISECTIONS = 80
+N_ERROR, ERROR_SEED = 200, 251013788  # replicates behind the error of a run, and their seed
 LEVEL = 0.95
 
 
@@ -163,8 +166,14 @@ def seed_spread(recipes: Mapping[str, Sequence[SigmoidFit]]) -> SeedSpread:
         identified,
         tuple(recipes[name][j].name or f"{name}-{j + 1}" for name, index in identified.items() for j in index),
         np.array([fit.A for fit in fits]),
-        np.array([fit.half_width_68["A"] for fit in fits if fit.half_width_68 is not None]),
+        np.array([own_error(fit.fitted_model()) for fit in fits]),
     )
+
+
+def own_error(model: FittedModel) -> float:
+    """Return the error of ``A`` by the noise of a run alone: what makes equal seeds differ now, not what is to come."""
+    draws = replicates(model, "ar1", np.random.default_rng(ERROR_SEED), N_ERROR).parameters
+    return half_width_68(draws[:, 0])
 
 
 def comparable_seeds(recipes: Mapping[str, Sequence[SigmoidFit]]) -> dict[str, list[int]]:

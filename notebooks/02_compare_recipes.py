@@ -112,8 +112,8 @@ print(late.multiplier("scalerl", "batch-2048"))
 # ## Seeds
 #
 # In the paper, three seeds of one recipe differ in `A` by up to 0.015 (Figure 8a). The spread is estimated with each
-# seed's own error removed. These three differ by no more than their own errors explain, so the estimate is 0; the
-# interval is what to look at, and it holds the 0.010 they were simulated with. It takes more seeds to say more.
+# seed's own error removed. Three seeds say little: the estimate is below the 0.010 they were simulated with, and the
+# interval, which is what to look at, holds it.
 
 # %%
 rng = np.random.default_rng(5)
@@ -130,8 +130,8 @@ spread
 #
 # If the ceilings agree, the exponent `B` shows which recipe gets there with less compute. This is Figure 7 of the
 # paper, where CISPO has `B` = 2.01 and DAPO 1.77 at a common `A`. Here each has one run with four times as many
-# evaluations. The estimates are close to the truth, and yet no difference is called: a real run strays from its sigmoid
-# during the rise too, by enough to move `B` of a single run that far, however often it is evaluated.
+# evaluations, and the difference shows. A common `A` takes for granted that both runs follow the sigmoid, so its `B` is
+# known better than that of a run by itself.
 
 # %%
 cispo, dapo = (SigmoidParams(0.61, B, 2542.0, 0.35) for B in (2.01, 1.77))
@@ -180,9 +180,9 @@ gap = truth["scalerl"].predict(grid) - truth["batch-2048"].predict(grid)
 true_crossing = grid[np.flatnonzero(gap < 0)[0]]
 assert 34_000 < true_crossing < 34_700
 assert low < true_crossing < high
-assert spread.sd == 0.0
+assert 0.0 < spread.sd < 0.010
 assert spread.confidence_interval[0] < 0.010 < spread.confidence_interval[1]
-assert str(loo.verdict("loo-dapo")) == "undecided"
+assert str(loo.verdict("loo-dapo")) == "lower"
 assert np.abs(loo.refit.B - [2.01, 1.77]).max() < 0.1
 assert loo.refit.B_interval[0][0] < 2.01 < loo.refit.B_interval[0][1]
 assert loo.refit.B_interval[1][0] < 1.77 < loo.refit.B_interval[1][1]

@@ -87,6 +87,16 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
+def with_real_curves(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, bool]:
+    """Return the arguments, ``--data`` among them, and whether that folder holds the real curves; says so if not."""
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    args = parser.parse_args()
+    there = (args.data / "traces_sources.csv").is_file()
+    if not there:
+        print(f"{args.data} holds no real curves; nothing was measured (--data names another folder)")
+    return args, there
+
+
 def finish(
     title: str, checks: Sequence[Check], about: dict[str, str], path: str | None, more: dict[str, object] | None = None
 ) -> int:

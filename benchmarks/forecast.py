@@ -105,10 +105,8 @@ def table(title: str, outcomes: list[Outcome]) -> dict[str, float]:
 
 def main() -> int:
     parser = _common.arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
-    args = parser.parse_args()
-    if not (args.data / "traces_sources.csv").is_file():
-        print(f"{args.data} holds no real curves; nothing was measured (--data names another folder)")
+    args, there = _common.with_real_curves(parser)
+    if not there:
         return 0
     began = time.time()
     runs = curves(args.data)

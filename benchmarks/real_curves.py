@@ -138,9 +138,10 @@ def table(title: str, outcomes: Sequence[Outcome]) -> dict[str, float]:
     flat = [o for o in outcomes if o.verdict is Verdict.FLAT]
     rising = [o for o in outcomes if o.plainly_rises]
     numbers |= {"told": len(told), "told held": share([o.held for o in told])}
-    numbers |= {"told .05": share([o.error < 0.05 for o in told])}
+    numbers |= {f"told {x}": share([o.error < float(f"0{x}") for o in told]) for x in (".02", ".05")}
     numbers |= {"rising called flat": sum(o.plainly_rises for o in flat), "rising": len(rising)}
-    print(f"  told (identified or approximate): {len(told)}; within .05 {numbers['told .05']:.2f}, ", end="")
+    print(f"  told (identified or approximate): {len(told)}; within .02 {numbers['told .02']:.2f}, ", end="")
+    print(f"within .05 {numbers['told .05']:.2f}, ", end="")
     print(f"interval holds {numbers['told held']:.2f}")
     for factor in CUTS:
         narrow = [o for o in bounded if o.cut.factor == factor and o.high - o.low < NARROW and o.verdict.has_curve]
@@ -155,12 +156,10 @@ def table(title: str, outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 def main() -> int:
     parser = _common.arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--drift", type=float, nargs=2, metavar=("MEDIAN", "NONE"), help="another prior of the drift")
-    args = parser.parse_args()
-    if not (args.data / "traces_sources.csv").is_file():
-        print(f"{args.data} holds no real curves; nothing was measured (--data names another folder)")
+    args, there = _common.with_real_curves(parser)
+    if not there:
         return 0
     began = time.time()
     with Pool(args.jobs, _common.set_drift, (args.drift,)) as pool:
@@ -172,7 +171,9 @@ def main() -> int:
     table("first half", first)
     scored = table("second half", second)
     both = table("both halves", outcomes)
-    print(f"\n{len(outcomes)} cuts, {time.time() - began:.0f} s")
+    n_curves = len({o.cut.curve for o in outcomes})
+    n_repositories = len({o.cut.repository for o in outcomes})
+    print(f"\n{len(outcomes)} cuts of {n_curves} curves of {n_repositories} repositories, {time.time() - began:.0f} s")
     rising = "plainly rising runs called flat"
     checks = [
         Check("second half, told: A within .05", scored["told .05"], 0.92, True, ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,12 +15,12 @@ if sys.platform != "win32":
     import fcntl
 
 
-class Closeable:
+class Closeable(ABC):
     """What is closed at the end of a ``with`` block."""
 
+    @abstractmethod
     def close(self) -> None:
         """Release what is held open."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -35,12 +35,21 @@ def test_what_the_evaluations_agree_with_is_not_questioned():
         assert fit.verdict != "misfit"
 
 
-def test_an_observation_of_R0_far_below_the_left_out_evaluations_is_noted():
+def test_a_given_observation_of_R0_is_held_against_the_evaluation_at_compute_0():
     fit = fit_sigmoid(C, Y, R0=0.2, R0_se=0.02)
-    (note,) = (note for note in fit.notes if "first evaluation" in note)
-    assert "below" in note
+    (note,) = (note for note in fit.notes if note.startswith("R0 was given as 0.2"))
+    assert "the evaluation at compute 0 (0.35" in note
+    assert not [note for note in fit_sigmoid(C, Y).notes if "R0 was given" in note or "observation of R0" in note]
+
+
+def test_an_observation_of_R0_far_off_the_curve_is_noted():
+    """No evaluation at compute 0 speaks against it here: the curve does, since the run is long past its start."""
+    compute = np.linspace(400.0, 16000.0, 40)
+    y = sigmoid(compute, 0.61, 1.92, 2542.0, 0.35) + np.random.default_rng(0).normal(0, 0.001, 40)
+    fit = fit_sigmoid(compute, y, R0=0.05, R0_se=0.01, min_compute=0)
+    (note,) = (note for note in fit.notes if "observation of R0 (0.05" in note)
+    assert "below the curve" in note
     assert "--R0 free" in note
-    assert not [note for note in fit_sigmoid(C, Y).notes if "first evaluation" in note]
 
 
 def test_records_only_are_noted():

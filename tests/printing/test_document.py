@@ -48,6 +48,9 @@ def test_every_result_prints_itself_the_same_way(name: str) -> None:
 class Unsafe(Document):
     headline = "t < u"
 
+    def _record(self) -> dict[str, str]:
+        return {"headline": self.headline}
+
     def tables(self) -> list[Table]:
         return [Table.of(["x & y", "n"], [["<b>", "1"]])]
 

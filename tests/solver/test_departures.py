@@ -53,9 +53,8 @@ def test_the_noise_of_the_draws_is_that_of_the_run():
 
 def test_a_long_plateau_shows_that_a_run_drifts_little():
     short, long = late_run(end=12_000), late_run(end=200_000, n=200)
-    assert long.errors.drift < short.errors.drift
-    ahead = [np.std(model.errors.draw(np.random.default_rng(0), 2000)[1].of_ceiling()) for model in (short, long)]
-    assert ahead[1] < 0.8 * ahead[0]
+    drift = [np.std(model.errors.draw(np.random.default_rng(0), 2000)[1].rate) for model in (short, long)]
+    assert drift[1] < 0.8 * drift[0]
 
 
 def test_the_same_wander_logged_more_often_gives_no_narrower_interval():
@@ -75,7 +74,8 @@ def test_the_same_wander_logged_more_often_gives_no_narrower_interval():
 def test_a_drift_that_shows_is_learned():
     law = late_run(end=100_000, n=120)
     drifting = late_run(end=100_000, n=120, extra=lambda C: 0.02 * np.sin(np.log1p(C) * 4.0) * (C > 5000))
-    assert drifting.errors.drift > 1.5 * law.errors.drift
+    drift = [np.std(model.errors.draw(np.random.default_rng(0), 2000)[1].rate) for model in (law, drifting)]
+    assert drift[1] > 1.5 * drift[0]
 
 
 def test_departures_grow_beyond_the_data_and_are_continuous_at_their_end():

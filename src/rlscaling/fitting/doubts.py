@@ -18,19 +18,18 @@ CONTRADICTED = 16.0  # twice the log likelihood: four sd of one parameter
 MATERIAL = {"A": 0.02, "R0": 0.02, "log_B": 0.25}  # and so far from the best value: less does no harm
 FAR_OFF = 4.0  # sd, of the observation of R0
 LEAST_GAP = 0.05  # in pass rate, or in ranges of unbounded scores: a smaller gap does no harm
-MIN_EARLY = 3  # left-out evaluations
 MIN_RECORDS, P_RECORDS = 12, 1e-4
 
 
-def doubts_about(model: FittedModel, data: FitData, options: FitOptions) -> tuple[str, ...]:
-    """Return notes on given parameters that the evaluations contradict, a stray observation of R0, and records."""
-    notes = [*_given(model, data, options).values(), _observation(model, data), _records(model)]
-    return tuple(note for note in notes if note)
+def doubts_about(model: FittedModel, data: FitData, options: FitOptions) -> tuple[tuple[str, ...], str | None]:
+    """Return notes on what is questionable, and why a ceiling that was given cannot be that of the run, or None.
 
-
-def is_contradicted(model: FittedModel, data: FitData, options: FitOptions) -> str | None:
-    """Return why a ceiling that was given cannot be that of the run, or None."""
-    return None if options.A is None else _given(model, data, options).get("A")
+    In question are given parameters that the evaluations contradict, an observation of R0 far off the curve, and series
+    that hold the best scores so far.
+    """
+    given = _given(model, data, options)
+    notes = [*given.values(), _observation(model), _records(model)]
+    return tuple(note for note in notes if note), given.get("A")
 
 
 def _given(model: FittedModel, data: FitData, options: FitOptions) -> dict[str, str]:
@@ -77,27 +76,19 @@ def _ssr(model: FittedModel) -> float:
     return float(np.sum(model.series.weights * model.residual**2))
 
 
-def _observation(model: FittedModel, data: FitData) -> str:
-    """Return a note where the first evaluation lies far off the curve, or off those left out after it."""
+def _observation(model: FittedModel) -> str:
+    """Return a note where the observation of R0 lies far off the curve."""
     anchor = model.anchor
     if anchor is None:
         return ""
-    scale = score_scale(model)
-    expected = float(sigmoid(anchor.compute, *model.params))
+    off = anchor.value - float(sigmoid(anchor.compute, *model.params))
     sd = float(np.hypot(anchor.standard_error, model.noise.sd_marginal))
-    off = anchor.value - expected
-    early = (~data.used) & (np.arange(len(data)) != (data.anchor if data.anchor is not None else -1))
-    early &= data.compute < float(model.series.compute[0])
-    if early.sum() >= MIN_EARLY:
-        first = data.pass_rate[early][:MIN_EARLY]
-        jump = anchor.value - float(np.median(first))
-        off = max(off, jump if np.ptp(first) < 0.25 * abs(jump) else 0.0, key=abs)  # a rise from there on is no jump
-    if abs(off) < max(FAR_OFF * sd, LEAST_GAP * scale):
+    if abs(off) < max(FAR_OFF * sd, LEAST_GAP * score_scale(model)):
         return ""
     where = "above" if off > 0 else "below"
     return (
-        f"the first evaluation ({number(anchor.value, 3)}) lies {number(abs(off), 2)} {where} what follows, as in a "
-        'run that first learns the format; R0="free" (--R0 free) leaves it out'
+        f"the observation of R0 ({number(anchor.value, 3)}) lies {number(abs(off), 2)} {where} the curve of the "
+        'evaluations; R0="free" (--R0 free) leaves it out'
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from rlscaling.curves.sigmoid import SigmoidParams
 from rlscaling.errors import FitError, RLScalingError
 from rlscaling.fitting.data import build
-from rlscaling.fitting.doubts import doubts_about, is_contradicted
+from rlscaling.fitting.doubts import doubts_about
 from rlscaling.fitting.options import FitOptions, resolve_options
 from rlscaling.fitting.selection import MIN_POINTS, check_size, checked_weights, select, with_epoch
 from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit
@@ -243,8 +243,9 @@ def _fit_series(
             *more,
             "point estimate on the paper's grid; verdict and intervals by least squares with the same R0",
         )
-    details = judge(model, options.compute_unit, is_contradicted(model, data, options))
-    more = (*more, *_bound_notes(at_bound, options), *doubts_about(model, data, options))
+    doubts, contradicted = doubts_about(model, data, options)
+    details = judge(model, options.compute_unit, contradicted)
+    more = (*more, *_bound_notes(at_bound, options), *doubts)
     if MIN_POINTS <= model.n < MIN_POINTS_FOR_INTERVAL:
         lower = "; a lower min_compute (--min-compute) would leave more" if np.sum(data.used) < len(data) - 1 else ""
         more = (*more, f"{model.n} points: intervals need {MIN_POINTS_FOR_INTERVAL}{lower}")

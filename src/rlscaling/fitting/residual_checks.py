@@ -9,8 +9,9 @@ from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
 from rlscaling.arrays import Array, Mask
 from rlscaling.curves.sigmoid import gain_share, sigmoid, sigmoid_jacobian
+from rlscaling.fitting.trend_tests import Decline
 from rlscaling.solver.fitted_model import FittedModel, fit_model
-from rlscaling.solver.noise import whiten
+from rlscaling.solver.noise import MAD_TO_SD, sd_of_differences, whiten
 from rlscaling.solver.observations import Observations
 from rlscaling.solver.resampling import replicates
 from rlscaling.solver.variable_projection import solve
@@ -18,7 +19,7 @@ from rlscaling.solver.variable_projection import solve
 OUTLIER_SD = 6.0
 MIN_DOF_FOR_OUTLIERS = 6
 MIN_POINTS_FOR_DROP = 14
-LOW_SD, DROP_GATE, DROP_REPLICATES, MAD_TO_SD = 3.0, 5.0, 60, 1.4826
+LOW_SD, DROP_GATE, DROP_REPLICATES = 3.0, 5.0, 60
 FAR, NEAR = 10.0, 4.0  # robust sd: of a stray evaluation, and of its neighbours
 GATE, MOST_CORRELATED = 2.5, 0.4  # where no residual of least squares is further off, and neighbours are unlike
 MOST_IN_A_ROW, MOST_BLOCKS, NEIGHBOURS = 6, 2, 2
@@ -83,16 +84,7 @@ def residual_tests(model: FittedModel) -> tuple[float, float]:
     return float(chdtrc(lags, q)), p_runs
 
 
-@dataclass(frozen=True)
-class LateDrop:
-    """A fall at the end: its first point, how far it lies below the curve of the part before, and the p-value."""
-
-    start: int
-    drop: float
-    p: float
-
-
-def late_drop(model: FittedModel) -> LateDrop | None:
+def late_drop(model: FittedModel) -> Decline | None:
     """Look for a collapse in the last quarter: evaluations far below what the part before them predicts.
 
     Where the end lies below its neighbours by far more than successive evaluations differ, the part before is fitted
@@ -104,8 +96,7 @@ def late_drop(model: FittedModel) -> LateDrop | None:
     if n < MIN_POINTS_FOR_DROP:
         return None
     y = series.y
-    jump = np.diff(y)
-    sd = float(np.median(np.abs(jump - np.median(jump)))) * MAD_TO_SD / np.sqrt(2.0)
+    sd = sd_of_differences(y)
     reference = [max(k, 4) for k in ends]
     falls = np.array([y[n - k - m : n - k].mean() - y[n - k :].mean() for k, m in zip(ends, reference, strict=True)])
     scale = np.array([np.sqrt(1.0 / k + 1.0 / m) for k, m in zip(ends, reference, strict=True)]) * max(sd, 1e-12)
@@ -123,7 +114,7 @@ def late_drop(model: FittedModel) -> LateDrop | None:
     noise = replace(before.noise, ratio=model.ratio).simulate(rng, 4 * DROP_REPLICATES)[:, start:].mean(axis=1)
     shortfall = float(np.mean(sigmoid(later, *before.bootstrap_params) - y[start:]))
     t = shortfall / max(float(np.hypot(curve_sd, noise.std())), 1e-12)
-    return LateDrop(start, shortfall, min(1.0, len(ends) * float(stdtr(before.noise.dof, -t))))
+    return Decline(start, shortfall, min(1.0, len(ends) * float(stdtr(before.noise.dof, -t))))
 
 
 def _lies_low(before: FittedModel, model: FittedModel, point: int) -> bool:

@@ -14,6 +14,7 @@ from rlscaling.errors import FitError
 from rlscaling.fitting.data import FitData
 from rlscaling.fitting.options import EPOCH, SMALLEST, FitOptions
 from rlscaling.printing.numbers import number, unit_text
+from rlscaling.solver.noise import sd_of_differences
 
 MIN_POINTS = 5
 MIN_EARLY, LEAST_JUMP, FAR = 3, 0.05, 8.0  # left-out evaluations; in pass rate; in sd of an evaluation
@@ -96,8 +97,7 @@ def _starts_with_a_jump(C: Array, y: Array, first: int, used: Mask, *, bounded: 
     early = y[first + 1 : start][:MIN_EARLY]
     if len(early) < MIN_EARLY or used.sum() < MIN_POINTS:
         return False
-    jump, steps = abs(float(np.median(early)) - float(y[first])), np.diff(y[used])
-    sd = float(np.median(np.abs(steps - np.median(steps)))) * 1.4826 / np.sqrt(2.0)
+    jump, sd = abs(float(np.median(early)) - float(y[first])), sd_of_differences(y[used])
     scale = 1.0 if bounded else float(np.ptp(y))
     return bool(jump > max(LEAST_JUMP * scale, FAR * sd) and np.ptp(early) < 0.25 * jump)
 

@@ -11,6 +11,7 @@ from rlscaling.fitting.residual_checks import late_drop, outlier_points, residua
 from rlscaling.fitting.trend_tests import change, late_decline, peak_and_decline, rank_trend
 from rlscaling.printing.numbers import number, unit_text
 from rlscaling.solver.fitted_model import FittedModel
+from rlscaling.solver.observations import starts_of_averages
 
 FLAT, FALLING, MISFIT = "flat", "falling", "misfit"
 P_FLAT, P_COLLAPSE, P_MISFIT = 0.01, 0.0005, 0.001
@@ -18,7 +19,7 @@ P_RANK = {True: 0.001, False: 0.0005}  # of a rise, and of a decline
 STRONG_TAU, P_STRONG = 0.42, 0.03  # Kendall's tau of a clear rise, and what its p-value must be
 P_PEAK, P_PEAK_OF_FEW, FEW = 0.001, 0.01, 10
 MOST_NAMED = 5
-MANY = 150  # evaluations: beyond, wander and independent noise are too unlike for one AR(1), and averages are tested
+MANY = 150  # evaluations: beyond, averages are tested
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,27 @@ def shape_of(model: FittedModel, unit: str) -> Shape | None:
 
 
 def _collapse(model: FittedModel, unit: str) -> Shape | None:
-    model = model.averaged if model.n > MANY else model
-    late = late_drop(model)
+    tested = _tested(model)
+    late = late_drop(tested)
     if late is None or late.p >= P_COLLAPSE:
         return None
-    compute = model.series.compute
+    compute, start = model.series.compute, _evaluation(model, tested, late.start)
     return Shape(
         FALLING,
-        f"the last {model.n - late.start} evaluations, from {compute[late.start]:.10g} {unit_text(unit)} on, lie "
+        f"the last {model.n - start} evaluations, from {compute[start]:.10g} {unit_text(unit)} on, lie "
         f"{number(late.drop, 3)} below the curve of the part before (p = {max(late.p, 1e-16):.1g}); look at the run; "
-        f"max_compute= (--max-compute {compute[late.start - 1]:.10g}) fits the part before",
+        f"max_compute= (--max-compute {compute[start - 1]:.10g}) fits the part before",
     )
+
+
+def _tested(model: FittedModel) -> FittedModel:
+    """Return the run, or its averages where it has so many evaluations that one AR(1) cannot describe their noise."""
+    return model.averaged if model.n > MANY else model
+
+
+def _evaluation(model: FittedModel, tested: FittedModel, index: int) -> int:
+    """Return the first evaluation of the run behind a point of what was tested."""
+    return index if tested.n == model.n else int(starts_of_averages(model.n, tested.n)[index])
 
 
 def _misfit(model: FittedModel, unit: str) -> Shape | None:
@@ -68,7 +79,7 @@ def _misfit(model: FittedModel, unit: str) -> Shape | None:
     outliers = outlier_points(model)
     if outliers:
         return Shape(MISFIT, _named(model, outliers, unit, "more than 6 sd off the curve"))
-    p_ljung_box, p_runs = residual_tests(model.averaged if model.n > MANY else model)
+    p_ljung_box, p_runs = residual_tests(_tested(model))
     if p_ljung_box < P_MISFIT and p_runs < P_MISFIT:
         return Shape(
             MISFIT,
@@ -97,15 +108,16 @@ def _moves(model: FittedModel, unit: str) -> Shape | None:
     few, bounded = model.averaged, model.problem.ordered
     peak = peak_and_decline(few) if model.params[0] >= model.params[3] else None
     if peak is not None and peak.p < (P_PEAK_OF_FEW if few.n < FEW else P_PEAK):
-        start = float(few.series.compute[peak.peak])
+        start = float(model.series.compute[_evaluation(model, few, peak.start)])
         return Shape(
             FALLING,
             f"the {_score(bounded)} declines from {number(start)} {unit_text(unit)} on, by {number(peak.drop, 3)} "
             f"so far (p = {max(peak.p, 1e-16):.1g}); max_compute= (--max-compute {start:.10g}) fits the part before",
         )
-    late = late_decline(few if model.n > MANY else model) if bounded else None
+    tested = _tested(model)
+    late = late_decline(tested) if bounded else None
     if late is not None and late[1] < P_COLLAPSE:
-        start = float((few if model.n > MANY else model).series.compute[late[0]])
+        start = float(model.series.compute[_evaluation(model, tested, late[0])])
         return Shape(
             FALLING,
             f"the pass rate declines over the last third, from {number(start)} {unit_text(unit)} on "

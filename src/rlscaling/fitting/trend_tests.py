@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, stdtr
@@ -11,11 +11,9 @@ from rlscaling.arrays import Array
 from rlscaling.curves.sigmoid import logistic
 from rlscaling.solver.fitted_model import FittedModel
 from rlscaling.solver.noise import RHO_GRID, log_det_whitening, noise_posterior, spacing_ratio, whiten
-from rlscaling.solver.observations import Observations
 
 SEED = 251013787
 QUICK_NULL, FULL_NULL = 200, 400  # constant series: for a clear change, and for a close case
-MAX_POINTS = 1000
 MIN_LATE_POINTS = 8
 MOST_CORRELATED = 0.95
 MIN_POINTS_FOR_PEAK, MIN_AFTER = 7, 3  # fitted points, and those from the peak on
@@ -40,6 +38,15 @@ class RankTrend(TrendTest):
     tau: float
 
 
+@dataclass(frozen=True)
+class Decline:
+    """A fall that goes on to the end of a run: its first point, how deep it is, and the p-value of no fall."""
+
+    start: int
+    drop: float
+    p: float
+
+
 def change(model: FittedModel) -> TrendTest:
     """Test a constant pass rate against a rising and against a falling curve, by simulation.
 
@@ -47,9 +54,9 @@ def change(model: FittedModel) -> TrendTest:
     noise estimated around the mean go through the same search for the best curve (R0 free, the observation of R0
     included). A clear change is decided by the share of the variation that sigmoids of a coarse grid explain; a close
     case by the likelihood ratio with the correlation refitted under both hypotheses, which separates a change from
-    AR(1) noise, with curves too steep for the grid added.
+    AR(1) noise, with curves too steep for the grid added. The work grows with the square of the number of points: see
+    `FittedModel.averaged`.
     """
-    model = _thinned(model)
     series, n = model.series, model.n
     y = series.y if model.anchor is None else np.append(series.y, model.anchor.value)
     w = model.problem.weights
@@ -152,27 +159,6 @@ def late_decline(model: FittedModel) -> tuple[int, float] | None:
     return first, p
 
 
-def _thinned(model: FittedModel) -> FittedModel:
-    """Return the run with neighbours averaged down to about a thousand points: enough to see a change."""
-    series, n = model.series, model.n
-    if n <= MAX_POINTS:
-        return model
-    starts = np.arange(0, n, -(-n // MAX_POINTS))
-    total = np.add.reduceat(series.weights, starts)
-
-    def mean(a: Array) -> Array:
-        return np.asarray(np.add.reduceat(series.weights * a, starts) / total)
-
-    compute, weights = mean(series.compute), total / total.mean()
-    thin = Observations(compute, mean(series.y), weights, mean(series.position))
-    problem = replace(
-        model.problem,
-        compute=np.append(compute, model.problem.compute[n:]),
-        weights=np.append(weights, model.problem.weights[n:] / float(np.mean(total))),
-    )
-    return replace(model, series=thin, problem=problem)
-
-
 def coarse_sigmoids(model: FittedModel) -> Array:
     """Return a hundred sigmoids from 0 to 1, shape (curves, rows)."""
     problem = model.problem
@@ -229,15 +215,6 @@ def _likelihood_ratio(model: FittedModel, S: Array, Y: Array) -> Array:
         constant.append(jacobian - 0.5 * n * np.log(np.maximum(rss, 1e-300)))
         moving.append(jacobian - 0.5 * n * np.log(left))
     return np.asarray(np.max(moving, axis=0) - np.max(constant, axis=0))
-
-
-@dataclass(frozen=True)
-class Decline:
-    """A peak in the middle of a run: its place, the fall to the last evaluation, and the p-value of no fall."""
-
-    peak: int
-    drop: float
-    p: float
 
 
 def peak_and_decline(model: FittedModel) -> Decline | None:

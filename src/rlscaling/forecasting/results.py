@@ -14,7 +14,6 @@ from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import interval, number, percent, plus_minus, rough, unit_text
-from rlscaling.serialization import plain
 from rlscaling.solver.intervals import (
     ConfidenceInterval,
     containing,
@@ -124,6 +123,9 @@ class Forecast(Document):
 
     def to_dict(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """Return one JSON-ready object per budget."""
+        return list(super().to_dict()["budgets"])
+
+    def _record(self) -> dict[str, Any]:
         rows = [
             {
                 "compute": self.compute[i],
@@ -136,7 +138,7 @@ class Forecast(Document):
             }
             for i in range(len(self.compute))
         ]
-        return list(plain(rows))
+        return {"budgets": rows}
 
     @property
     def headline(self) -> str:

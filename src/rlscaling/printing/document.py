@@ -55,9 +55,9 @@ class Document(ABC):
         """Return the lines below the tables."""
         return ()
 
+    @abstractmethod
     def _record(self) -> dict[str, Any]:
         """Return the fields of the result by name, for `to_dict`."""
-        raise NotImplementedError(f"{type(self).__name__} has no dictionary")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready values: arrays as lists, numbers that are not finite as None."""

@@ -146,8 +146,8 @@ class ErrorPosterior:
         Cholesky factors of the noise at unit variance.
     share, clock : arrays of shape (n,)
         Share of the gain, and `drift_clock`, at each evaluation.
-    gain, room : float
-        The scales of the two kinds of departure.
+    B, C_mid, last : float
+        Of the clock, and the compute of the last evaluation.
     """
 
     probability: Array
@@ -156,18 +156,9 @@ class ErrorPosterior:
     roots: Array
     share: Array
     clock: Array
-    gain: float
-    room: float
     B: float
     C_mid: float
     last: float
-
-    @property
-    def drift(self) -> float:
-        """Posterior mean of the size of the drift, over the gain, per root of log compute."""
-        sd = np.sqrt(self.rss / self.dof)
-        size = sd * np.array(SIZES[: self.rss.shape[2]]) / max(self.room, 1e-300)
-        return float((self.probability * size).sum())
 
     def draw(self, rng: np.random.Generator, size: int) -> tuple[Array, Departures]:
         """Draw what lies between the curve and the evaluations, shape (size, n), and how the departures go on."""
@@ -247,7 +238,7 @@ def error_posterior(
     p = np.exp(log_p - log_p.max())
     roots = np.linalg.cholesky(noises + JITTER * np.eye(n)) / root[:, None]
     last = float(series.compute[-1])
-    return ErrorPosterior(p / p.sum(), rss, dof, roots, share, clock, gain, room, B, C_mid, last)
+    return ErrorPosterior(p / p.sum(), rss, dof, roots, share, clock, B, C_mid, last)
 
 
 def _noises(series: Observations, profile: Array) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rlscaling.arrays import Array
 
+MAD_TO_SD = 1.4826  # of a normal distribution
 RHO_GRID = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 
 
@@ -23,6 +24,18 @@ def spacing_ratio(position: Array) -> Array:
     ratio = np.asarray(gaps / np.median(gaps))
     # even up to rounding (steps logged as hours): exactly even, so that units cannot matter
     return np.ones_like(ratio) if np.all(np.abs(ratio - 1.0) < 1e-6) else ratio
+
+
+def sd_of_differences(y: Array) -> float:
+    """Return the noise of one evaluation by how much neighbours differ: independent of the curve, and robust.
+
+    Examples
+    --------
+    >>> round(sd_of_differences(np.random.default_rng(0).normal(0.5, 0.01, 500)), 3)
+    0.01
+    """
+    steps = np.diff(y)
+    return float(np.median(np.abs(steps - np.median(steps)))) * MAD_TO_SD / math.sqrt(2.0)
 
 
 def whiten(z: Array, rho: float, ratio: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlscaling.arrays import Array
 
@@ -43,10 +44,9 @@ class Observations:
         A slow wander tells no more when it is evaluated more often: what an average over a stretch of the run leaves
         is the wander, and the independent noise is gone. The mean weight of the averages is 1.
         """
-        n = len(self)
-        if n <= max_points:
+        if len(self) <= max_points:
             return self
-        starts = np.linspace(0, n, max_points, endpoint=False).astype(int)
+        starts = starts_of_averages(len(self), max_points)
         total = np.add.reduceat(self.weights, starts)
 
         def mean(values: Array) -> Array:
@@ -62,3 +62,8 @@ class Observations:
     def weight_of_average(self, max_points: int) -> float:
         """Return the mean weight that an average of `averaged` collects, in weights of an evaluation."""
         return float(self.weights.sum()) / min(len(self), max_points) if len(self) > max_points else 1.0
+
+
+def starts_of_averages(n: int, n_averages: int) -> NDArray[np.int64]:
+    """Return the first evaluation of each of so many averages of ``n`` evaluations."""
+    return np.linspace(0, n, n_averages, endpoint=False).astype(np.int64)

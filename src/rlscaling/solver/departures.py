@@ -41,6 +41,7 @@ STEEPER_DRIFT = 4.0
 LEAST_ROOM, ROOM_POWER = 0.05, 0.75  # near 0 and 1 there is less room: between a normal and a logit scale
 LEAST_NOISE = 1e-3  # over the gain: scores repeated to the last digit are no proof that a run follows its curve
 JITTER = 1e-9
+CORNER = 1e3  # over what a whitened table can come to
 
 
 @dataclass(frozen=True)
@@ -274,9 +275,7 @@ def _marginal(K: Array, jacobian: Array, residual: Array) -> tuple[Array, Array,
     keep = size > 1e-9 * max(float(size.max(initial=0.0)), 1e-300)
     J = jacobian[:, keep] / size[keep]
     dof = max(len(J) - J.shape[1], 1)
-    root = np.linalg.cholesky(K + JITTER * np.eye(n))
-    table = np.concatenate([J[:n], residual[:, None]], axis=1)
-    whitened = np.linalg.solve(root, np.broadcast_to(table, (len(K), *table.shape)))
+    root, whitened = _whitened(K, np.concatenate([J[:n], residual[:, None]], axis=1))
     if len(J) > n:
         rows = np.concatenate([J[n:], np.zeros((len(J) - n, 1))], axis=1)
         whitened = np.concatenate([whitened, np.broadcast_to(rows, (len(K), *rows.shape))], axis=1)
@@ -288,3 +287,20 @@ def _marginal(K: Array, jacobian: Array, residual: Array) -> tuple[Array, Array,
         - 0.5 * dof * np.log(rss)
     )
     return log_p, rss, dof
+
+
+def _whitened(K: Array, table: Array) -> tuple[Array, Array]:
+    """Return the Cholesky factors of covariances (cells, n, n) and the table (n, k) that each of them whitens.
+
+    Both come from one decomposition: the factor of ``K`` bordered by the table holds the whitened table below that of
+    ``K``, whatever stands in the last corner, as long as that is large enough.
+    """
+    n, k = table.shape
+    bordered = np.zeros((len(K), n + k, n + k))
+    bordered[:, :n, :n] = K
+    bordered[:, n:, :n] = table.T
+    bordered[:, np.arange(n), np.arange(n)] += JITTER
+    largest = float(np.einsum("ij,ij->j", table, table).max(initial=1e-300))
+    bordered[:, np.arange(n, n + k), np.arange(n, n + k)] = CORNER / JITTER * largest
+    factor = np.linalg.cholesky(bordered)  # of the lower triangle
+    return factor[:, :n, :n], factor[:, n:, :n].transpose(0, 2, 1)

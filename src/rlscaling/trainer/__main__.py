@@ -12,7 +12,7 @@ from rlscaling.trainer.command.arguments import add_arguments
 from rlscaling.trainer.command.jobs import jobs_of, run_jobs
 from rlscaling.trainer.command.ranks import add_rank_arguments, run_on_ranks
 from rlscaling.trainer.distributed.layout import RankInfo, rank_info_of
-from rlscaling.trainer.distributed.shutdown import ignore_sigterm, sigterm_as_error
+from rlscaling.trainer.distributed.shutdown import end_rank, ignore_sigterm, sigterm_as_error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,4 +53,7 @@ def _on_ranks(options: argparse.Namespace, rank_info: RankInfo) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if rank_info_of(os.environ) is not None:
+        end_rank(code)
+    sys.exit(code)

@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from helpers.small_runs import SMALL
 from rlscaling.trainer import make_config
 from rlscaling.trainer.distributed.fsdp import ShardedDataParallel
+from rlscaling.trainer.distributed.shutdown import end_rank
 from rlscaling.trainer.generation.rollout import Group
 from rlscaling.trainer.settings.config import TrainConfig
 from rlscaling.trainer.training.checkpoint import RunFolder
@@ -134,3 +135,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank(0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 from rlscaling.trainer.errors import TrainError
 
@@ -38,6 +41,18 @@ def ignore_sigterm() -> None:
     """Ignore SIGTERM from here on: the process is about to end; torchrun kills what has not ended after 30 s."""
     if _in_main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def end_rank(code: int) -> NoReturn:
+    """End the process of a rank that has nothing left to do, without the shutdown of the interpreter.
+
+    torch keeps device meshes, and with them the threads of gloo, beyond ``destroy_process_group``. One of them may
+    still let go of the tensors of the last collective; when it then asks for the interpreter's lock while the
+    interpreter shuts down, the process dies of SIGABRT and a finished run counts as failed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _in_main_thread() -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import _common  # isort: skip  (before numpy: one thread)
 
-import csv
 import time
 import warnings
 from collections import Counter
@@ -26,13 +25,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from _common import Check
+from _real_runs import FIRST_HALF, curves
 from rlscaling import RLScalingError, fit_sigmoid
 from rlscaling.fitting.verdict import Verdict
 
-FIRST_HALF = (
-    "DrEternity/gsm8k-post-training", "MiuLab/DDQ", "beibeizzz/countdown_post_train", "facebookresearch/drqv2",
-    "nicklashansen/tdmpc", "rasbt/reasoning-from-scratch", "tonywang1990/gsm8k-grpo",
-)  # fmt: skip
 CUTS = (2, 4, 8)
 LEAST = 7  # evaluations before the cut
 NARROW = 0.10
@@ -80,29 +76,14 @@ class Outcome:
         return bool(rank > STRONG and p < P_STRONG)
 
 
-def curves(folder: Path) -> Iterator[tuple[str, str, bool, np.ndarray, np.ndarray]]:
-    """Yield name, repository, whether it is a pass rate, compute and scores of every curve."""
-    for table, traces in (("traces_sources.csv", "traces"), ("traces2_sources.csv", "traces2")):
-        with open(folder / table, encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        for row in sorted(rows, key=lambda row: row["file"]):
-            data = np.genfromtxt(folder / traces / row["file"], delimiter=",", skip_header=1, usecols=(0, 1))
-            data = data[np.isfinite(data).all(axis=1)]
-            compute, first = np.unique(data[:, 0], return_index=True)
-            score, bounded = data[first, 1], row.get("scale", "bounded") == "bounded"
-            if bounded and score.max() > 1.0:
-                score = score / (100.0 if score.max() <= 100.0 else 1000.0)
-            yield row["file"][:-4], row["repository"], bounded, compute, score
-
-
 def cuts(folder: Path) -> Iterator[Cut]:
-    for name, repository, bounded, compute, score in curves(folder):
-        plateau = float(score[-max(1, round(len(score) / 10)) :].mean())
+    for curve in curves(folder):
+        plateau = float(curve.score[-max(1, round(len(curve.score) / 10)) :].mean())
         for factor in CUTS:
-            seen = compute <= compute[-1] / factor
+            seen = curve.compute <= curve.compute[-1] / factor
             if seen.sum() >= LEAST:
-                C, y = tuple(compute[seen].tolist()), tuple(score[seen].tolist())
-                yield Cut(name, repository, bounded, factor, C, y, plateau)
+                C, y = tuple(curve.compute[seen].tolist()), tuple(curve.score[seen].tolist())
+                yield Cut(curve.name, curve.repository, curve.bounded, factor, C, y, plateau)
 
 
 def outcome(cut: Cut) -> Outcome | None:

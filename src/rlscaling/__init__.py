@@ -50,18 +50,22 @@ if TYPE_CHECKING:
     from rlscaling.fitting.verdict import Verdict as Verdict
     from rlscaling.forecasting.allocate import Allocation as Allocation
     from rlscaling.forecasting.allocate import allocate as allocate
-    from rlscaling.forecasting.backtest import Backtest as Backtest
     from rlscaling.forecasting.backtest import backtest as backtest
+    from rlscaling.forecasting.backtest_results import Backtest as Backtest
+    from rlscaling.forecasting.backtest_results import FamilyBacktest as FamilyBacktest
     from rlscaling.forecasting.cutoffs import CutoffSensitivity as CutoffSensitivity
     from rlscaling.forecasting.cutoffs import cutoff_sensitivity as cutoff_sensitivity
     from rlscaling.forecasting.extrapolate import compute_to_reach as compute_to_reach
     from rlscaling.forecasting.extrapolate import extrapolate as extrapolate
+    from rlscaling.forecasting.gain import Gain as Gain
+    from rlscaling.forecasting.gain import expected_gain as expected_gain
     from rlscaling.forecasting.monitor import Alarm as Alarm
     from rlscaling.forecasting.monitor import MonitorReport as MonitorReport
     from rlscaling.forecasting.monitor import monitor as monitor
     from rlscaling.forecasting.plan import Plan as Plan
     from rlscaling.forecasting.plan import plan as plan
     from rlscaling.forecasting.results import Forecast as Forecast
+    from rlscaling.forecasting.results import PastForecast as PastForecast
     from rlscaling.forecasting.results import Reach as Reach
     from rlscaling.plotting.comparisons import plot_comparison as plot_comparison
     from rlscaling.plotting.comparisons import plot_crossover as plot_crossover
@@ -111,12 +115,14 @@ _PUBLIC = {
     "fitting.sigmoid_fit": ("FailedFit", "SigmoidFit"),
     "fitting.verdict": ("ComputeNeeded", "Verdict"),
     "forecasting.allocate": ("Allocation", "allocate"),
-    "forecasting.backtest": ("Backtest", "backtest"),
+    "forecasting.backtest": ("backtest",),
+    "forecasting.backtest_results": ("Backtest", "FamilyBacktest"),
     "forecasting.cutoffs": ("CutoffSensitivity", "cutoff_sensitivity"),
     "forecasting.extrapolate": ("compute_to_reach", "extrapolate"),
+    "forecasting.gain": ("Gain", "expected_gain"),
     "forecasting.monitor": ("Alarm", "MonitorReport", "monitor"),
     "forecasting.plan": ("Plan", "plan"),
-    "forecasting.results": ("Forecast", "Reach"),
+    "forecasting.results": ("Forecast", "PastForecast", "Reach"),
     "plotting.comparisons": ("plot_comparison", "plot_crossover", "plot_loo"),
     "plotting.plans": ("plot_backtest", "plot_plan"),
     "plotting.runs": ("plot_fit", "plot_forecast", "plot_runs", "plot_trace"),

@@ -17,7 +17,7 @@ def test_backtest_prints_draws_and_writes_json(log: Path, capsys: pytest.Capture
     picture = log.with_name("b.png")
     assert main(["backtest", str(log), "--cutoffs", "8000", "--plot", str(picture)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("[run] on this run a forecast to 2x (averaged) has been off by")
+    assert text.startswith("[run] on this run a forecast to 2x (combined) has been off by")
     assert picture.stat().st_size > 10_000
     assert main(["backtest", str(log), "--cutoffs", "8000", "--methods", "sigmoid", "last-value", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -46,7 +46,7 @@ def test_backtest_refuses_bad_input() -> None:
     with pytest.raises(FitError, match="first half of the run cannot be fitted"):
         backtest(RUN.up_to(3500.0))
     with pytest.raises(FitError, match="not backtested"):
-        plot_backtest(backtest(RUN, cutoffs=[8000], rng=0), model="averaged")
+        plot_backtest(backtest(RUN, cutoffs=[8000], methods=("sigmoid",)), model="averaged")
 
 
 def test_bug_weights_are_cut_with_the_beginnings() -> None:

@@ -13,8 +13,9 @@ from rlscaling.errors import FitError, WorkersError
 from rlscaling.fitting.budgets import DEFAULT_COMPUTE
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.forecasting.combined import AVERAGED
 from rlscaling.forecasting.cutoffs import CutoffSensitivity, cutoff_sensitivity
-from rlscaling.forecasting.extrapolate import METHODS, compute_to_reach, extrapolate, method_of
+from rlscaling.forecasting.extrapolate import COMBINED, METHODS, compute_to_reach, extrapolate, method_of
 from rlscaling.forecasting.results import Forecast, Reach
 from rlscaling.option_fields import level, number, option, workers
 from rlscaling.parallel import count_workers, one_thread, run_tasks
@@ -58,8 +59,9 @@ class AnalysisOptions:
         "keeps its level on real runs", choices=tuple(BOOTSTRAP_SCHEMES),
     )  # fmt: skip
     forecast: str = option(
-        "sigmoid", "curve of the forecast; averaged: the average over several forms, on real runs more accurate at 4 "
-        "times the compute so far and about as accurate at 2 times", choices=METHODS, parse=method_of,
+        COMBINED, "method of the forecast; combined: the sigmoid where its ceiling is known, else the mean of the last "
+        "value, a damped trend and averaged, which averages over several forms of curve", choices=METHODS,
+        parse=method_of,
     )  # fmt: skip
     n_resamples: int = option(1000, "number of replicates", least=2, flag="--resamples", metavar="N")
     confidence_level: float = option(
@@ -146,10 +148,10 @@ def full_analysis(run: RunSource, options: AnalysisOptions, on_progress: Progres
 
 
 def _forecast(fit: SigmoidFit, budgets: tuple[float, ...], options: AnalysisOptions, boot: Bootstrap) -> Forecast:
-    if options.forecast == "sigmoid":
-        return extrapolate(fit, budgets, bootstrap=boot)
-    forecast = extrapolate(fit, budgets, method=options.forecast, seed_sd=options.seed_sd, rng=options.seed)
-    return forecast.at_level(options.confidence_level)
+    if options.forecast == AVERAGED:
+        forecast = extrapolate(fit, budgets, method=AVERAGED, seed_sd=options.seed_sd, rng=options.seed)
+        return forecast.at_level(options.confidence_level)
+    return extrapolate(fit, budgets, method=options.forecast, bootstrap=boot)
 
 
 def _budgets(fit: SigmoidFit, budgets: tuple[float, ...]) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from rlscaling.batch.analysis import AnalysisOptions, Progress, analyse
 from rlscaling.batch.sources import RunSource
@@ -10,8 +11,9 @@ from rlscaling.cli import options, output
 from rlscaling.cli.arguments import add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
-from rlscaling.cli.inputs import backtest_request, check_one_figure, find_runs
-from rlscaling.forecasting.backtest import METHODS, Backtest, backtest
+from rlscaling.cli.inputs import BacktestRequest, backtest_request, check_one_figure, find_runs
+from rlscaling.forecasting.backtest import LEAVE_ONE_OUT, METHODS, backtest
+from rlscaling.forecasting.backtest_results import Backtest
 from rlscaling.forecasting.extrapolate import method_of
 from rlscaling.option_fields import positive
 from rlscaling.plotting.plans import plot_backtest
@@ -36,7 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_renamed(
         group, "--methods", ("--models",), dest="methods", nargs="+", type=method_of, choices=tuple(METHODS),
-        default=tuple(METHODS), help="forecasting methods to test (default: all four)",
+        default=tuple(METHODS), help="forecasting methods to test (default: all)",
+    )  # fmt: skip
+    group.add_argument(
+        "--pool", action="store_true",
+        help="one answer for all runs, which are of one family: how forecasts of them have held (default: each run)",
+    )  # fmt: skip
+    group.add_argument(
+        "--leave-one-out", action="store_true",
+        help="pool, and forecast each run with a prior learned from the others",
     )  # fmt: skip
     options.add_seed(group)
     options.add_fit_options(parser)
@@ -52,6 +62,9 @@ def run(args: argparse.Namespace) -> int:
     runs = find_runs(request.inputs)
     check_one_figure(request.output, runs)
 
+    if request.pool:
+        return _pooled(request, runs)
+
     def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Backtest:
         return backtest(
             run.trace(), cutoffs=request.cutoffs, methods=request.methods, rng=analysis.seed, **analysis.options
@@ -65,3 +78,15 @@ def run(args: argparse.Namespace) -> int:
     if request.output.plot is not None and isinstance(result, Backtest):
         save_wide(request.output.plot, lambda ax: plot_backtest(result, ax))
     return REFUSED if failed else 0
+
+
+def _pooled(request: BacktestRequest, runs: Sequence[RunSource]) -> int:
+    """Backtest the runs as one family."""
+    prior = LEAVE_ONE_OUT if request.leave_one_out else None
+    with output.progress(len(runs), 0) as bar:
+        found = backtest(
+            [run.trace() for run in runs], cutoffs=request.cutoffs, methods=request.methods, prior=prior,
+            rng=request.analysis.seed, on_progress=bar.reached, **request.analysis.options,
+        )  # fmt: skip
+    output.write_documents([(f"{len(runs)} runs", found)], json=request.output.json, seed=request.analysis.seed)
+    return REFUSED if found.refused else 0

@@ -128,6 +128,8 @@ class BacktestRequest:
     analysis: AnalysisOptions
     cutoffs: tuple[float, ...] | None
     methods: tuple[str, ...]
+    pool: bool
+    leave_one_out: bool
     output: OutputOptions
 
 
@@ -140,6 +142,7 @@ class PlanRequest:
     target: float
     budget: float | None
     next: float | None
+    gain: float
     split: float | None
     output: OutputOptions
 
@@ -211,7 +214,8 @@ def backtest_request(args: argparse.Namespace) -> BacktestRequest:
     """Return what ``backtest`` was asked for."""
     return BacktestRequest(
         analysis=_analysis_options(args), output=_output_options(args), inputs=_input_options(args),
-        cutoffs=_optional_tuple(args.beginnings), methods=tuple(args.methods),
+        cutoffs=_optional_tuple(args.beginnings), methods=tuple(args.methods), pool=args.pool or args.leave_one_out,
+        leave_one_out=args.leave_one_out,
     )  # fmt: skip
 
 
@@ -219,7 +223,7 @@ def plan_request(args: argparse.Namespace) -> PlanRequest:
     """Return what ``plan`` was asked for."""
     return PlanRequest(
         analysis=_analysis_options(args), output=_output_options(args), inputs=_input_options(args),
-        target=args.target, budget=args.budget, next=args.next, split=args.split,
+        target=args.target, budget=args.budget, next=args.next, gain=args.gain, split=args.split,
     )  # fmt: skip
 
 

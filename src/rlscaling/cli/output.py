@@ -180,6 +180,8 @@ class Printer:
     def _forecast(self, analysis: Analysis, options: AnalysisOptions) -> None:
         if analysis.forecast is not None:
             self.tables(analysis.forecast)
+            if analysis.forecast.past is not None:
+                self.line(f"  {analysis.forecast.past.sentence}", "dim")
         elif analysis.budgets:  # too few points for intervals
             level, last = percent(options.confidence_level), analysis.fit.compute_range[1]
             header = [

@@ -15,6 +15,7 @@ from rlscaling.cli.inputs import PlanRequest, check_one_figure, find_runs, plan_
 from rlscaling.errors import FitError
 from rlscaling.fitting.verdict import TARGET
 from rlscaling.forecasting.allocate import Allocation, allocate
+from rlscaling.forecasting.gain import GAIN
 from rlscaling.forecasting.plan import Plan, plan
 from rlscaling.option_fields import positive
 from rlscaling.plotting.plans import plot_plan
@@ -49,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show what this much more compute would bring (default: a round number near half of the compute so far)",
     )  # fmt: skip
     group.add_argument(
+        "--gain", metavar="X", type=positive, default=GAIN,
+        help=f"say how likely it is that this brings more than X of pass rate (default: {GAIN:g})",
+    )  # fmt: skip
+    group.add_argument(
         "--split", metavar="N", type=positive,
         help="also split this much compute over the runs, as candidate recipes: which to extend and which to drop, "
         "by their pass rate at --compute, else at 100000 GPU-hours (default: no split)",
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Plan:
         return plan(
             fit_run(run, analysis), target_half_width=request.target, compute=request.budget,
-            next_compute=request.next, rng=analysis.seed,
+            next_compute=request.next, gain=request.gain, rng=analysis.seed,
         )  # fmt: skip
 
     with output.progress(len(runs), 0) as bar:

@@ -21,6 +21,8 @@ from rlscaling.cli.inputs import WatchRequest, find_runs, watch_request
 from rlscaling.errors import RLScalingError
 from rlscaling.fitting.fit import fit_trace
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.forecasting.gain import Gain, expected_gain
 from rlscaling.forecasting.monitor import MonitorReport, monitor, reference_fit
 from rlscaling.option_fields import positive
 from rlscaling.printing.numbers import number, unit_text
@@ -48,6 +50,7 @@ class WatchStep:
     fit: SigmoidFit | None = None
     reference: SigmoidFit | None = None
     report: MonitorReport | None = None
+    gain: Gain | None = None
     waiting: str = ""
 
     @property
@@ -60,6 +63,8 @@ class WatchStep:
             parts.append(f"{len(self.trace)} evaluations to {at}, pass rate {self.trace.pass_rate[-1]:.3f}")
         if self.fit is not None:
             parts.append(f"{self.fit.verdict}: {self.fit.reason}")
+        if self.gain is not None:
+            parts.append(self.gain.sentence)
         return " | ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +78,8 @@ class WatchStep:
             out |= {"pass_rate": float(self.trace.pass_rate[-1])}
         if self.fit is not None:
             out |= {"fit": {"verdict": str(self.fit.verdict), "reason": self.fit.reason, "A": self.fit.A}}
+        if self.gain is not None:
+            out |= {"next": self.gain.to_dict()}
         return out | {"monitor": report}
 
     def now(self, idle: float | None) -> WatchStep:
@@ -137,6 +144,8 @@ def look(request: WatchRequest) -> WatchStep:
         step = dataclasses.replace(step, reference=reference_fit(trace, **request.analysis.options))
     except RLScalingError as error:
         return dataclasses.replace(step, waiting=str(error))
+    if step.fit is not None and step.fit.verdict.has_curve and step.fit.n_points >= MIN_POINTS_FOR_INTERVAL:
+        step = dataclasses.replace(step, gain=expected_gain(step.fit, rng=request.analysis.seed))
     return step if step.reference else dataclasses.replace(step, waiting="too few evaluations to watch the run by")
 
 

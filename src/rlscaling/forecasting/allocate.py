@@ -15,7 +15,7 @@ from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.standing import standing
 from rlscaling.fitting.verdict import Verdict
-from rlscaling.forecasting.extrapolate import AVERAGED, N_DRAWS, extrapolate
+from rlscaling.forecasting.extrapolate import N_DRAWS, extrapolate
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
 from rlscaling.solver.intervals import half_width_68, probability_best
@@ -164,7 +164,7 @@ def allocate(
 def _draws(fit: SigmoidFit, target: float, seed: np.random.SeedSequence) -> Array:
     """Return draws of the pass rate at ``target``, or of the level at which a run without a curve stands."""
     if fit.verdict.has_curve:
-        return extrapolate(fit, target, method=AVERAGED, rng=seed).distribution[:, 0]
+        return extrapolate(fit, target, rng=seed, track_record=False).distribution[:, 0]
     level, error = standing(fit, target)
     return np.asarray(level + error * np.random.default_rng(seed).standard_normal(N_DRAWS))
 

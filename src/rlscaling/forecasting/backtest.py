@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,264 +16,105 @@ from rlscaling.fitting.fit import fit_beginning, fit_trace
 from rlscaling.fitting.selection import checked_weights
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
-from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate, method_of
-from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import number, rough, unit_text
+from rlscaling.forecasting.backtest_results import (
+    HORIZONS,
+    Backtest,
+    FamilyBacktest,
+    ForecastOrigin,
+)
+from rlscaling.forecasting.combined import AVERAGED, DAMPED_TREND, SIGMOID, damped_trend, forecast_limits, last_value
+from rlscaling.forecasting.combined import LAST_VALUE as BASELINE
+from rlscaling.forecasting.extrapolate import COMBINED, extrapolate, method_of
+from rlscaling.printing.numbers import number, unit_text
 from rlscaling.traces.trace import Trace
 from rlscaling.uncertainty.bootstrap import bootstrap
+from rlscaling.uncertainty.prior import Prior, learn_prior
 from rlscaling.validation import RngLike, entropy_of, renamed
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-HORIZONS = (2.0, 4.0)  # times the data
-WINDOW = 0.8  # of a horizon: from here to it, evaluations are averaged
-BASELINE = "last-value"
-LAST_SHARE = 20  # the last value is the mean of the last twentieth of the evaluations
 N_CUTOFFS, PER_DOUBLING = 8, 2
 N_RESAMPLES = 200
+LEAVE_ONE_OUT = "leave-one-out"
+LEAST_FOR_PRIOR = 3  # finished runs besides the one that is forecast
 Curve = tuple[Array, Array, Array]  # forecast, lower and upper end of the 95 % interval of an evaluation
+Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class ForecastOrigin:
-    """One forecast: a method applied to the evaluations up to ``cutoff`` and compared with the later ones.
-
-    Attributes
-    ----------
-    method : str
-        One of the methods of `backtest`.
-    compute, beyond, actual, forecast, low, high : tuple of float
-        Later evaluations to four times the cutoff: compute, compute over the cutoff, pass rate, the forecast and its
-        95 % interval for an evaluation; nan for a method without one.
-    weight : tuple of float
-        Of the later evaluations, ones without weights.
-    """
-
-    method: str
-    cutoff: float
-    compute: tuple[float, ...]
-    beyond: tuple[float, ...]
-    actual: tuple[float, ...]
-    forecast: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    weight: tuple[float, ...]
-
-    def error(self, horizon: float) -> float:
-        """Return forecast less actual, averaged from 0.8 times ``horizon`` to it; nan where the run ends before."""
-        beyond = np.array(self.beyond)
-        inside = (beyond > WINDOW * horizon) & (beyond <= horizon * (1.0 + 1e-9))
-        if not inside.any() or beyond[-1] < 0.95 * horizon:
-            return math.nan
-        errors = np.array(self.forecast) - np.array(self.actual)
-        return float(np.average(errors[inside], weights=np.array(self.weight)[inside]))
-
-    def coverage(self, horizon: float) -> tuple[int, int]:
-        """Return how many evaluations up to ``horizon`` their interval covers, and how many have one."""
-        beyond, low, high, y = (np.array(a) for a in (self.beyond, self.low, self.high, self.actual))
-        inside = (beyond <= horizon * (1.0 + 1e-9)) & np.isfinite(low)
-        return int(np.sum((low <= y) & (y <= high) & inside)), int(inside.sum())
+@overload
+def backtest(
+    trace: Trace,
+    *,
+    cutoffs: ArrayLike | None = ...,
+    methods: Sequence[str] | None = ...,
+    prior: Prior | None = ...,
+    rng: RngLike = ...,
+    weights: ArrayLike | None = ...,
+    on_progress: Progress | None = ...,
+    **options: Any,
+) -> Backtest: ...
 
 
-@dataclass(frozen=True)
-class HorizonScore:
-    """Accuracy of a method at one horizon.
-
-    Attributes
-    ----------
-    method : str
-    horizon : float
-        Compute over the cutoff.
-    n : int
-        Cutoffs from which the run reaches it.
-    median_error, mean_error : float
-        Of the absolute errors over the cutoffs.
-    n_better : int or None
-        Cutoffs from which it was more accurate than the last value; None where that was not among the methods.
-    n_covered, n_intervals : int
-        Evaluations inside their 95 % interval, and evaluations with one.
-    """
-
-    method: str
-    horizon: float
-    n: int
-    median_error: float
-    mean_error: float
-    n_better: int | None
-    n_covered: int
-    n_intervals: int
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Backtest(Document):
-    """Forecasts of one run from several cutoffs, compared with the evaluations observed.
-
-    Attributes
-    ----------
-    trace : Trace
-        The run.
-    origins : tuple of ForecastOrigin
-        One for each method and cutoff.
-    """
-
-    trace: Trace
-    methods: tuple[str, ...]
-    cutoffs: tuple[float, ...]
-    origins: tuple[ForecastOrigin, ...]
-    rng_seed: int
-
-    @cached_property
-    def scores(self) -> tuple[HorizonScore, ...]:
-        """One score for each method and horizon that the run reaches."""
-        return tuple(score for horizon in HORIZONS for name in self.methods if (score := self.score(name, horizon)).n)
-
-    def forecasts_of(self, method: str) -> tuple[ForecastOrigin, ...]:
-        """Return the forecasts of one method, by cutoff."""
-        return tuple(origin for origin in self.origins if origin.method == method_of(method))
-
-    def score(self, method: str, horizon: float) -> HorizonScore:
-        """Return the accuracy of ``method`` at ``horizon`` times the data."""
-        method = method_of(method)
-        forecasts = self.forecasts_of(method)
-        errors = np.abs([origin.error(horizon) for origin in forecasts])
-        base = np.abs([origin.error(horizon) for origin in self.forecasts_of(BASELINE)])
-        reached = np.isfinite(errors)
-        n_better = int(np.sum(errors[reached] < base[reached])) if BASELINE in self.methods else None
-        coverage = [origin.coverage(horizon) for origin, use in zip(forecasts, reached, strict=True) if use]
-        return HorizonScore(
-            method, horizon, int(reached.sum()),
-            float(np.median(errors[reached])) if reached.any() else math.nan,
-            float(np.mean(errors[reached])) if reached.any() else math.nan,
-            n_better, sum(n for n, _ in coverage), sum(n for _, n in coverage),
-        )  # fmt: skip
-
-    @property
-    def headline(self) -> str:
-        """What to expect of a forecast of this run, in a sentence."""
-        method = self.main_method
-        score = self.score(method, HORIZONS[0])
-        if not score.n:
-            return "no cutoff leaves evaluations to twice its compute; run on, or give earlier cutoffs"
-        text = f"on this run a forecast to 2x ({_name(method)}) has been off by {rough(score.median_error)}"
-        text += f" (median of {score.n})" if score.n > 1 else ""
-        if score.n_intervals:
-            text += f"; the 95 % interval held {score.n_covered} of {score.n_intervals} evaluations"
-        if BASELINE in self.methods and method != BASELINE:
-            text += f"; nearer than the last value in {score.n_better} of {score.n}"
-        return text
-
-    @property
-    def main_method(self) -> str:
-        """The method of the headline: ``averaged``, else ``sigmoid``, else the first."""
-        return next(name for name in (AVERAGED, "sigmoid", *self.methods) if name in self.methods)
-
-    @property
-    def advice(self) -> str:
-        """Which method was the most accurate at 2x on this run; empty with one method or one cutoff."""
-        scores = [s for s in self.scores if s.horizon == HORIZONS[0] and s.n > 1]
-        if len(scores) < 2:
-            return ""
-        best = min(scores, key=lambda s: s.mean_error)
-        return f"nearest at 2x: {_name(best.method)}, {rough(best.mean_error)} off in the mean of {best.n} cutoffs"
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per method, cutoff and later evaluation."""
-        import pandas as pd
-
-        names = ("compute", "beyond", "actual", "forecast", "low", "high")
-        parts = [
-            pd.DataFrame({"method": o.method, "cutoff": o.cutoff, **{n: np.array(getattr(o, n)) for n in names}})
-            for o in self.origins
-        ]
-        return pd.concat(parts, ignore_index=True)
-
-    def _record(self) -> dict[str, Any]:
-        scores = [
-            {
-                "method": s.method, "horizon": s.horizon, "n": s.n, "median_error": s.median_error,
-                "mean_error": s.mean_error, "beats_last_value": s.n_better, "held": s.n_covered,
-                "evaluations": s.n_intervals,
-            }
-            for s in self.scores
-        ]  # fmt: skip
-        columns = ("method", "cutoff", "compute", "actual", "forecast", "low", "high")
-        return {
-            "headline": self.headline, "advice": self.advice, "run": self.trace.name, "cutoffs": self.cutoffs,
-            "compute_unit": self.trace.compute_unit, "scores": scores,
-            "forecasts": [{name: getattr(origin, name) for name in columns} for origin in self.origins],
-            "rng_seed": self.rng_seed,
-        }  # fmt: skip
-
-    def tables(self) -> list[Table]:
-        """Return the table of the scores."""
-        header = ("", "to", "cutoffs", "median error", "mean error", "beats last value", "interval held")
-        return [Table.of(header, self._rows())]
-
-    def _rows(self) -> list[list[str]]:
-        """Return the table of scores as text."""
-        return [
-            [
-                _name(s.method), f"{s.horizon:g}x", str(s.n), f"{s.median_error:.4f}", f"{s.mean_error:.4f}",
-                "" if s.method == BASELINE or s.n_better is None else f"{s.n_better} of {s.n}",
-                f"{s.n_covered} of {s.n_intervals}" if s.n_intervals else "",
-            ]
-            for s in self.scores
-        ]  # fmt: skip
-
-    def footnotes(self) -> list[str]:
-        """Return the lines below the table."""
-        unit = unit_text(self.trace.compute_unit)
-        where = f"fitted to {', '.join(number(c) for c in self.cutoffs)} {unit}"
-        return [*filter(None, [self.advice]), where]
-
-    def __repr__(self) -> str:
-        return f"Backtest({self.trace.name!r}, {len(self.cutoffs)} cutoffs, {', '.join(self.methods)})"
-
-
-def _name(method: str) -> str:
-    return method.replace("-", " ")
+@overload
+def backtest(
+    trace: Sequence[Trace],
+    *,
+    cutoffs: ArrayLike | None = ...,
+    methods: Sequence[str] | None = ...,
+    prior: Prior | str | None = ...,
+    rng: RngLike = ...,
+    weights: None = ...,
+    on_progress: Progress | None = ...,
+    **options: Any,
+) -> FamilyBacktest: ...
 
 
 @renamed(models="methods")
 def backtest(
-    trace: Trace,
+    trace: Trace | Sequence[Trace],
     *,
     cutoffs: ArrayLike | None = None,
-    methods: Sequence[str] = ("sigmoid", "power-law", BASELINE),
+    methods: Sequence[str] | None = None,
+    prior: Prior | str | None = None,
     rng: RngLike = None,
     weights: ArrayLike | None = None,
+    on_progress: Progress | None = None,
     **options: Any,
-) -> Backtest:
+) -> Backtest | FamilyBacktest:
     """Fit each beginning of a run, forecast the rest, and compare with the evaluations observed.
 
     Parameters
     ----------
-    trace : Trace
-        A run, finished or not.
+    trace : Trace or sequence of Trace
+        A run, finished or not; or several of one family (the same task, compute in one unit), whose scores are pooled:
+        how forecasts of this team's runs have held.
     cutoffs : array-like, optional
         Compute at which the beginnings end. Default: up to 8, a factor of the square root of 2 apart, from half of the
         compute downwards, as far as a fit has 5 points.
-    methods : sequence of {"sigmoid", "power-law", "last-value", "averaged"}
-        ``last-value`` is the mean of the last twentieth of the evaluations; ``sigmoid`` and ``averaged`` are the
-        methods of `extrapolate`.
+    methods : sequence of {"combined", "sigmoid", "averaged", "damped-trend", "power-law", "last-value"}, optional
+        Default: all. ``combined``, ``sigmoid`` and ``averaged`` are the methods of `extrapolate`; ``last-value``, the
+        mean of the last twentieth of the evaluations, and ``damped-trend`` are members of the first.
+    prior : Prior or "leave-one-out", optional
+        Of ``combined`` and ``averaged``. Of several runs ``"leave-one-out"`` forecasts each with the prior that
+        `learn_prior` finds in the others, which takes three others whose ceiling is identified or approximate.
     rng : int, Generator, SeedSequence or None
         Same seed, same numbers.
     weights : array-like of shape (n,), optional
         Relative inverse variances of all evaluations of the run: each beginning is fitted with its own, and each later
-        evaluation has the interval of its own.
+        evaluation has the interval of its own. Of a single run.
+    on_progress : callable, optional
+        Called with (runs done, runs in all).
     **options
         Other options of `fit_sigmoid`.
 
     Returns
     -------
     Backtest
+        Of several runs a `FamilyBacktest`.
 
     Raises
     ------
     FitError
-        For an unknown method, a cutoff without later evaluations or with too few before it, or a run that is too short.
+        For an unknown method, a cutoff without later evaluations or with too few before it, or a run that is too short;
+        of several runs for mixed units, or when none of them can be backtested.
 
     Notes
     -----
@@ -285,21 +124,85 @@ def backtest(
     Examples
     --------
     >>> from rlscaling import backtest, datasets
-    >>> result = backtest(datasets.load_demo()["scalerl"], rng=0)
+    >>> demo = datasets.load_demo()
+    >>> result = backtest(demo["scalerl"], methods=("sigmoid", "last-value"), rng=0)
     >>> result.score("sigmoid", 2.0).median_error < result.score("last-value", 2.0).median_error
     True
+    >>> family = backtest([demo["scalerl"], demo["batch-512"]], methods=("sigmoid", "last-value"), rng=0)
+    >>> family.score("sigmoid", 2.0).n > result.score("sigmoid", 2.0).n
+    True
     """
-    if not isinstance(trace, Trace):
-        raise FitError(f"backtest takes a Trace, not {type(trace).__name__}; read one with read_trace")
-    names = tuple(dict.fromkeys(method_of(name) for name in methods))
+    names = tuple(METHODS) if methods is None else tuple(dict.fromkeys(method_of(name) for name in methods))
     if not names or set(names) - set(METHODS):
-        raise FitError(f"methods={tuple(methods)!r}: choose from {', '.join(METHODS)}")
-    entropy, w = entropy_of(rng), None
+        raise FitError(f"methods={names!r}: choose from {', '.join(METHODS)}")
+    if isinstance(trace, list | tuple):
+        if weights is not None:
+            raise FitError("weights= are those of one run; backtest it alone")
+        return _family(trace, cutoffs, names, prior, entropy_of(rng), on_progress, options)
+    if not isinstance(trace, Trace):
+        raise FitError(
+            f"backtest takes a Trace, or a list of them, not {type(trace).__name__}; read one with read_trace"
+        )
+    if prior is not None and not isinstance(prior, Prior):
+        raise FitError(f"prior={prior!r}: give a Prior, e.g. from learn_prior; {LEAVE_ONE_OUT!r} is for several runs")
+    return _of_run(trace, cutoffs, names, prior, entropy_of(rng), weights, options)
+
+
+def _of_run(
+    trace: Trace, cutoffs: ArrayLike | None, names: tuple[str, ...], prior: Prior | None, entropy: int,
+    weights: ArrayLike | None, options: dict[str, Any],
+) -> Backtest:  # fmt: skip
+    w = None
     if weights is not None:
         w = options["weights"] = checked_weights(weights, len(trace))
     fits = list(_fits_at(trace, cutoffs, options) if cutoffs is not None else _default_fits(trace, options))
-    origins = tuple(_origin(trace, fit, name, cutoff, entropy, w) for name in names for cutoff, fit in fits)
+    origins = tuple(_origin(trace, fit, name, cutoff, prior, entropy, w) for name in names for cutoff, fit in fits)
     return Backtest(trace, names, tuple(cutoff for cutoff, _ in fits), origins, entropy)
+
+
+def _family(
+    traces: Sequence[Trace], cutoffs: ArrayLike | None, names: tuple[str, ...], prior: Prior | str | None, entropy: int,
+    on_progress: Progress | None, options: dict[str, Any],
+) -> FamilyBacktest:  # fmt: skip
+    runs = list(traces)
+    if not runs or not all(isinstance(run, Trace) for run in runs):
+        raise FitError("a family is a list of traces, one or more; read them with read_trace")
+    units = sorted({run.compute_unit for run in runs})
+    if len(units) > 1:
+        raise FitError(f"compute is in {' and '.join(map(unit_text, units))}; give runs in one unit")
+    if isinstance(prior, str) and prior != LEAVE_ONE_OUT:
+        raise FitError(f"prior={prior!r}: give a Prior, or {LEAVE_ONE_OUT!r}")
+    learned = isinstance(prior, str)
+    priors = _learned_from_others(runs, options) if isinstance(prior, str) else [prior] * len(runs)
+    found: list[Backtest] = []
+    refused: dict[str, str] = {}
+    for k, (run, own) in enumerate(zip(runs, priors, strict=True)):
+        try:
+            found.append(_of_run(run, cutoffs, names, own, entropy, None, options))
+        except RLScalingError as error:
+            refused[run.name or f"run {k + 1}"] = str(error)
+        if on_progress is not None:
+            on_progress(k + 1, len(runs))
+    if not found:
+        name, why = next(iter(refused.items()))
+        raise FitError(f"none of {len(runs)} runs can be backtested; {name}: {why}")
+    return FamilyBacktest(tuple(found), refused, learned, entropy)
+
+
+def _learned_from_others(runs: Sequence[Trace], options: dict[str, Any]) -> list[Prior]:
+    """Return for each run the prior learned from the others."""
+    fits = [fit_trace(run, on_error="return", **options) for run in runs]
+    finished = [isinstance(fit, SigmoidFit) and fit.verdict.identifies_ceiling for fit in fits]
+    priors = []
+    for k, run in enumerate(runs):
+        others = [fit for j, fit in enumerate(fits) if j != k and finished[j]]
+        if len(others) < LEAST_FOR_PRIOR:
+            raise FitError(
+                f"besides {run.name or f'run {k + 1}'}, {len(others)} of the runs have an identified or approximate "
+                f"ceiling, and a prior takes {LEAST_FOR_PRIOR}; leave out prior=, or give more finished runs"
+            )
+        priors.append(learn_prior(others))
+    return priors
 
 
 def _fits_at(trace: Trace, cutoffs: ArrayLike, options: dict[str, Any]) -> Iterator[tuple[float, SigmoidFit]]:
@@ -341,30 +244,43 @@ def _default_fits(trace: Trace, options: dict[str, Any]) -> list[tuple[float, Si
 
 
 def _origin(
-    trace: Trace, fit: SigmoidFit, method: str, cutoff: float, entropy: int, weights: Array | None
+    trace: Trace, fit: SigmoidFit, method: str, cutoff: float, prior: Prior | None, entropy: int, weights: Array | None
 ) -> ForecastOrigin:  # fmt: skip
     later = (trace.compute > cutoff) & (trace.compute <= HORIZONS[-1] * cutoff * (1.0 + 1e-9))
     C, y = trace.compute[later], trace.pass_rate[later]
     w = None if weights is None else weights[later]
-    forecast, low, high = METHODS[method](fit, C, w, entropy)
+    forecast, low, high = METHODS[method](fit, C, w, prior, entropy)
     columns = (C, C / cutoff, y, forecast, low, high, np.ones(len(C)) if w is None else w)
     return ForecastOrigin(method, cutoff, *(tuple(column.tolist()) for column in columns))
 
 
-def _sigmoid(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
+def _combined(fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
+    return _extrapolated(COMBINED if fit.n_points >= MIN_POINTS_FOR_INTERVAL else AVERAGED, fit, C, w, prior, entropy)
+
+
+def _sigmoid(fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
     if fit.n_points < MIN_POINTS_FOR_INTERVAL:
         return _without_interval(fit.predict(C))
-    replicates = bootstrap(fit, n_resamples=N_RESAMPLES, rng=entropy)
-    interval = extrapolate(fit, C, bootstrap=replicates, weight=w).prediction_interval
-    return fit.predict(C), *interval
+    return _extrapolated(SIGMOID, fit, C, w, None, entropy)
 
 
-def _averaged(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
-    forecast = extrapolate(fit, C, method=AVERAGED, weight=w, rng=entropy)
+def _averaged(fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
+    return _extrapolated(AVERAGED, fit, C, w, prior, entropy)
+
+
+def _extrapolated(method: str, fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
+    replicates = None if method == AVERAGED else bootstrap(fit, n_resamples=N_RESAMPLES, rng=entropy)
+    forecast = extrapolate(
+        fit, C, method=method, bootstrap=replicates, prior=prior, weight=w, rng=entropy, track_record=False
+    )
     return forecast.pass_rate, *forecast.prediction_interval
 
 
-def _power_law(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
+def _damped_trend(fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
+    return _without_interval(np.clip(damped_trend(fit, C), *forecast_limits(fit)))
+
+
+def _power_law(fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
     o, used, given = fit.options, fit.data.used, fit.data.weights
     power_law = fit_power_law(
         fit.data.compute[used], fit.data.pass_rate[used], min_compute=0.0, compute_unit=o.compute_unit, A_max=o.A_max,
@@ -373,10 +289,8 @@ def _power_law(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curv
     return _without_interval(power_law.predict(C))
 
 
-def _last_value(fit: SigmoidFit, C: Array, w: Array | None, entropy: int) -> Curve:
-    last = slice(-max(1, len(fit.data) // LAST_SHARE), None)
-    given = None if fit.data.weights is None else fit.data.weights[last]
-    return _without_interval(np.full(len(C), float(np.average(fit.data.pass_rate[last], weights=given))))
+def _last_value(fit: SigmoidFit, C: Array, w: Array | None, prior: Prior | None, entropy: int) -> Curve:
+    return _without_interval(np.full(len(C), last_value(fit)))
 
 
 def _without_interval(forecast: Array) -> Curve:
@@ -384,10 +298,12 @@ def _without_interval(forecast: Array) -> Curve:
     return forecast, nothing, nothing
 
 
-METHODS: Mapping[str, Callable[[SigmoidFit, Array, Array | None, int], Curve]] = {
-    "sigmoid": _sigmoid,
+METHODS: Mapping[str, Callable[[SigmoidFit, Array, Array | None, Prior | None, int], Curve]] = {
+    COMBINED: _combined,
+    SIGMOID: _sigmoid,
+    AVERAGED: _averaged,
+    DAMPED_TREND: _damped_trend,
     "power-law": _power_law,
     BASELINE: _last_value,
-    AVERAGED: _averaged,
 }
-"""The methods of `backtest`: what forecasts from a fit, at what compute, for what weights, from a seed."""
+"""The methods of `backtest`: what forecasts from a fit, at what compute, for what weights, with what prior and seed."""

@@ -1,18 +1,31 @@
-"""`extrapolate` and `compute_to_reach`: forecasts of the fitted curve, or averaged over curves and noise."""
+"""`extrapolate` and `compute_to_reach`: forecasts of the fitted curve, averaged over curves, or combined."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array, Mask, as_floats
 from rlscaling.curves.sigmoid import gain_share, sigmoid_reach
-from rlscaling.errors import FitError
-from rlscaling.fitting.budgets import check_budgets, supported_beyond
+from rlscaling.errors import FitError, RLScalingError
+from rlscaling.fitting.budgets import SUPPORTED_BEYOND, check_budgets, supported_beyond
 from rlscaling.fitting.data import recent_weights, relative_to_fit
+from rlscaling.fitting.fit import refit
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.fitting.verdict import Verdict
-from rlscaling.forecasting.results import Forecast, Reach
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, Verdict
+from rlscaling.forecasting.combined import (
+    AVERAGED,
+    LAST_VALUE,
+    SIGMOID,
+    Outlook,
+    combine,
+    last_value,
+    point_forecast,
+    weight_of_sigmoid,
+)
+from rlscaling.forecasting.results import Forecast, PastForecast, Reach
 from rlscaling.solver.fitted_model import score_range, score_scale
 from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
 from rlscaling.uncertainty.posterior import posterior
@@ -21,12 +34,13 @@ from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_seed_sd, entropy_of, with_count_note
 
 N_DRAWS = 1000
-AVERAGED = "averaged"
-METHODS = ("sigmoid", AVERAGED)
-OLD_NAMES = {"auto": AVERAGED, "power_law": "power-law", "last_value": "last-value"}
+COMBINED = "combined"
+METHODS = (COMBINED, SIGMOID, AVERAGED)
+OLD_NAMES = {"auto": AVERAGED, "power_law": "power-law", "last_value": LAST_VALUE}
 """Names of forecasting methods before 0.1, accepted until 1.0."""
 
-MEASURED_BEYOND = 4.0  # of the averaged forecast: benchmarks/forecast.py
+MEASURED_BEYOND = 4.0  # of all but the sigmoid: benchmarks/forecast.py
+PAST, LATE = 0.5, 0.8  # of the compute: a track record is that of a forecast from the first to beyond the second
 
 
 def method_of(name: str) -> str:
@@ -34,69 +48,17 @@ def method_of(name: str) -> str:
     return OLD_NAMES.get(name, name) if isinstance(name, str) else name
 
 
-def average_forecast(
-    fit: SigmoidFit,
-    budgets: Array,
-    supported: Mask,
-    *,
-    prior: Prior | None = None,
-    seed_sd: float = SEED_SD,
-    rng: RngLike = None,
-    weight: ArrayLike | None = None,
-    notes: tuple[str, ...] = (),
-) -> Forecast:
-    """Return the posterior forecast of a run at ``budgets``: median and draws.
-
-    Parameters
-    ----------
-    fit : SigmoidFit
-    budgets : array of shape (n,)
-        In the fit's unit.
-    supported : boolean array of shape (n,)
-        Where a number is supported.
-    prior : Prior, optional
-    seed_sd : float
-        Between-seed standard deviation of ``A``; for unbounded scores a share of their range.
-    rng : int, Generator, SeedSequence or None
-    weight : float or array-like of shape (n,), optional
-        As in `extrapolate`.
-    notes : tuple of str
-        Added to those of the fit.
-
-    Returns
-    -------
-    Forecast
-    """
-    if prior is not None and not isinstance(prior, Prior):
-        raise FitError(f"prior= takes a Prior, e.g. from learn_prior, not {type(prior).__name__}")
-    check_seed_sd(seed_sd)
-    model, entropy = fit.fitted_model(), entropy_of(rng)
-    belief = posterior(model, prior or DEFAULT)
-    generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
-    scale = _noise_scale(fit, weight, budgets, N_DRAWS, entropy)
-    runs, evaluations = belief.draw(generator, N_DRAWS).runs(budgets, generator, scale)
-    new = runs + seed_sd * score_scale(model) * generator.standard_normal((N_DRAWS, 1))
-    if fit.options.bounded:
-        new = np.clip(new, 0.0, fit.options.A_max)
-    slow = belief.shape_probability("slow")
-    how = f"average over curves: {slow:.2f} on the slow shape; prior: {belief.prior.source}"
-    return Forecast(
-        fit=fit, compute=budgets, pass_rate=np.median(runs, axis=0), distribution=runs, distribution_new_run=new,
-        supported=supported, confidence_level=0.95, rng_seed=entropy, evaluations=evaluations,
-        notes=(*fit.notes, *notes, how), method=AVERAGED,
-    )  # fmt: skip
-
-
 def extrapolate(
     fit: SigmoidFit,
     compute: ArrayLike | None = None,
     *,
-    method: str = "sigmoid",
+    method: str = COMBINED,
     bootstrap: Bootstrap | None = None,
     prior: Prior | None = None,
     weight: ArrayLike | None = None,
     seed_sd: float = SEED_SD,
     rng: RngLike = None,
+    track_record: bool = True,
 ) -> Forecast:
     """Forecast the pass rate at one or more budgets, with intervals.
 
@@ -106,14 +68,17 @@ def extrapolate(
         The fit.
     compute : float or array-like of shape (n,), optional
         Budgets, in the fit's unit. Default 100,000 GPU-hours; other units have no default.
-    method : {"sigmoid", "averaged"}
-        ``sigmoid``: the least-squares curve and its replicates. ``averaged``: the median and the spread of a posterior
-        that averages two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where
-        they leave the curve: more accurate at 4x on real curves, about equally at 2x (benchmarks/forecast.py).
+    method : {"combined", "sigmoid", "averaged"}
+        ``combined``: the sigmoid where its ceiling is known to ±0.02; else a weighted mean of the last value, a damped
+        trend, ``averaged`` and, as far as the ceiling is known, the sigmoid, which on real curves is nearer than each
+        of them (benchmarks/forecast.py). ``sigmoid``:
+        the least-squares curve and its replicates. ``averaged``: the median and the spread of a posterior that averages
+        two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where they leave the
+        curve.
     bootstrap : Bootstrap, optional
-        Replicates for ``sigmoid``; None draws the default ones.
+        Replicates of the sigmoid; None draws the default ones. Not for ``averaged``.
     prior : Prior, optional
-        For ``averaged``; `learn_prior` estimates one from your own runs.
+        Of the posterior; `learn_prior` estimates one from your own runs. Not for ``sigmoid``.
     weight : float or array-like of shape (n,), optional
         For a weighted fit: the weight of the evaluation that the prediction interval is for, on the scale of the fit's
         weights, one for all budgets or one each. Default: it is like the last ten fitted evaluations, each draw like
@@ -122,6 +87,8 @@ def extrapolate(
         Between-seed standard deviation of ``A``, for the intervals of a new run; ``bootstrap`` has its own.
     rng : int, Generator, SeedSequence or None
         Seed of the draws.
+    track_record : bool
+        Whether to forecast the end of the run from its first half too, and say how far off that was.
 
     Returns
     -------
@@ -134,9 +101,9 @@ def extrapolate(
 
     Notes
     -----
-    When the ceiling is not identified a number is given only to twice the data (``supported``); the interval is given
-    at any budget, and is wide where the data say little. A run of 3k hours says nothing about 100k. With ``averaged`` a
-    number is given to four times the data, as far as its accuracy has been measured.
+    When the ceiling is not identified a number is given only to four times the data (``supported``; twice with
+    ``sigmoid``), as far as its accuracy has been measured; the interval is given at any budget, and is wide where the
+    data say little. A run of 3k hours says nothing about 100k.
 
     Examples
     --------
@@ -150,41 +117,144 @@ def extrapolate(
         raise FitError(f"extrapolate takes a SigmoidFit, not {type(fit).__name__}; fit first")
     budgets = check_budgets(fit, compute)
     method = method_of(method)
-    if method == AVERAGED:
-        if bootstrap is not None:
-            raise FitError('bootstrap= holds replicates of the sigmoid; drop it, or use method="sigmoid"')
-        supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, MEASURED_BEYOND)
-        note = () if supported.all() else (_unsupported_note(fit.verdict, f"{MEASURED_BEYOND:g} times"),)
-        return average_forecast(
-            fit, budgets, supported, prior=prior, seed_sd=seed_sd, rng=rng, weight=weight, notes=note
-        )
-    if method != "sigmoid":
+    if method not in METHODS:
         choices = " or ".join(f'"{name}"' for name in METHODS)
         raise FitError(f"method={method!r} is unknown; choose {choices}")
-    if prior is not None:
-        raise FitError(f'prior= is used with method="{AVERAGED}" only; drop it or set the method')
-    boot = _bootstrap(fit, bootstrap, rng, seed_sd)
-    draws = boot.curves(budgets)
-    new = draws + (boot.A_new_run - boot.distribution[:, 0])[:, None] * _shares(boot.distribution, budgets)
-    supported = budgets / fit.compute_range[1] <= supported_beyond(fit.verdict)
-    notes = list(fit.notes)
-    if not supported.all():
-        notes.append(_unsupported_note(fit.verdict))
+    if method == SIGMOID and prior is not None:
+        raise FitError(f'prior= is used with method="{COMBINED}" and "{AVERAGED}" only; drop it or set the method')
+    if method == AVERAGED and bootstrap is not None:
+        raise FitError(f'bootstrap= holds replicates of the sigmoid; drop it, or use method="{SIGMOID}"')
+    if prior is not None and not isinstance(prior, Prior):
+        raise FitError(f"prior= takes a Prior, e.g. from learn_prior, not {type(prior).__name__}")
+    check_seed_sd(seed_sd)
+    make = {COMBINED: _combined, SIGMOID: _sigmoid, AVERAGED: _averaged}[method]
+    forecast = make(_Request(fit, budgets, bootstrap, prior or DEFAULT, weight, seed_sd, rng))
+    past = _track_record(fit, method, prior or DEFAULT, forecast.rng_seed) if track_record else None
+    return forecast if past is None else replace(forecast, past=past)
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What `extrapolate` was asked for."""
+
+    fit: SigmoidFit
+    budgets: Array
+    bootstrap: Bootstrap | None
+    prior: Prior
+    weight: ArrayLike | None
+    seed_sd: float
+    rng: RngLike
+
+    def supported(self, measured: float) -> tuple[Mask, tuple[str, ...]]:
+        """Return where a number is supported, and a note where it is not."""
+        fit = self.fit
+        inside = self.budgets / fit.compute_range[1] <= supported_beyond(fit.verdict, measured)
+        if inside.all():
+            return inside, ()
+        if fit.verdict is Verdict.NOT_IDENTIFIED:
+            times = "twice" if measured == SUPPORTED_BEYOND else f"{measured:g} times"
+            return inside, (f"beyond {times} the data only the interval is given: the ceiling is not identified",)
+        return inside, (f"beyond the data no number is given: the verdict is {fit.verdict}",)
+
+    def noise_scale(self, size: int, entropy: int) -> Array:
+        return _noise_scale(self.fit, self.weight, self.budgets, size, entropy)
+
+
+def _sigmoid(r: _Request) -> Forecast:
+    boot = _bootstrap(r.fit, r.bootstrap, r.rng, r.seed_sd)
+    outlook = _of_sigmoid(r, boot)
+    new = outlook.distribution
+    new = new + (boot.A_new_run - boot.distribution[:, 0])[:, None] * _shares(boot.distribution, r.budgets)
+    supported, note = r.supported(SUPPORTED_BEYOND)
     return Forecast(
-        fit=fit, compute=budgets, pass_rate=fit.predict(budgets), distribution=draws,
-        distribution_new_run=np.clip(new, *score_range(fit.fitted_model())), supported=supported,
+        fit=r.fit, compute=r.budgets, pass_rate=outlook.pass_rate, distribution=outlook.distribution,
+        distribution_new_run=np.clip(new, *score_range(r.fit.fitted_model())), supported=supported,
         confidence_level=boot.confidence_level, rng_seed=boot.rng_seed,
-        notes=with_count_note(tuple(notes), boot.n_resamples, boot.confidence_level),
-        evaluations=draws + _evaluation_noise(fit, boot, weight, budgets),
+        notes=with_count_note((*r.fit.notes, *note), boot.n_resamples, boot.confidence_level),
+        evaluations=outlook.evaluations, method=SIGMOID, members={SIGMOID: outlook.pass_rate},
     )  # fmt: skip
 
 
-def _evaluation_noise(fit: SigmoidFit, boot: Bootstrap, weight: ArrayLike | None, budgets: Array) -> Array:
-    """Return the noise of one evaluation in each replicate, shape (n_resamples, 1 or budgets)."""
+def _of_sigmoid(r: _Request, boot: Bootstrap) -> Outlook:
+    """Return the least-squares curve and its replicates."""
+    draws = boot.curves(r.budgets)
     rng = np.random.default_rng(np.random.SeedSequence(boot.rng_seed, spawn_key=(2,)))
-    rho, sd = fit.fitted_model().noise.draw(rng, boot.n_resamples)
+    rho, sd = r.fit.fitted_model().noise.draw(rng, boot.n_resamples)
     noise = (sd / np.sqrt(1.0 - rho**2) * rng.standard_normal(boot.n_resamples))[:, None]
-    return np.asarray(noise * _noise_scale(fit, weight, budgets, boot.n_resamples, boot.rng_seed))
+    noise = noise * r.noise_scale(boot.n_resamples, boot.rng_seed)
+    return Outlook(r.fit.predict(r.budgets), draws, draws + noise)
+
+
+def _averaged(r: _Request) -> Forecast:
+    entropy = entropy_of(r.rng)
+    outlook, how = _of_posterior(r, entropy)
+    supported, note = r.supported(MEASURED_BEYOND)
+    return Forecast(
+        fit=r.fit, compute=r.budgets, pass_rate=outlook.pass_rate, distribution=outlook.distribution,
+        distribution_new_run=_new_run(r, outlook.distribution, entropy), supported=supported, confidence_level=0.95,
+        rng_seed=entropy, evaluations=outlook.evaluations, notes=(*r.fit.notes, *note, how), method=AVERAGED,
+        members={AVERAGED: outlook.pass_rate},
+    )  # fmt: skip
+
+
+def _of_posterior(r: _Request, entropy: int) -> tuple[Outlook, str]:
+    """Return the median and the draws of the posterior, and a note on it."""
+    belief = posterior(r.fit.fitted_model(), r.prior)
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
+    runs, evaluations = belief.draw(rng, N_DRAWS).runs(r.budgets, rng, r.noise_scale(N_DRAWS, entropy))
+    slow = belief.shape_probability("slow")
+    how = f"average over curves: {slow:.2f} on the slow shape; prior: {belief.prior.source}"
+    return Outlook(np.median(runs, axis=0), runs, evaluations), how
+
+
+def _new_run(r: _Request, runs: Array, entropy: int) -> Array:
+    """Return draws of new runs: those of this run, each off by what seeds differ by."""
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(5,)))
+    model = r.fit.fitted_model()
+    new = runs + r.seed_sd * score_scale(model) * rng.standard_normal((len(runs), 1))
+    return np.asarray(np.clip(new, *score_range(model)))
+
+
+def _combined(r: _Request) -> Forecast:
+    if np.all(weight_of_sigmoid(r.fit, r.budgets) == 1.0):
+        return replace(_sigmoid(r), method=COMBINED)
+    boot = _bootstrap(r.fit, r.bootstrap, r.rng, r.seed_sd)
+    entropy = boot.rng_seed
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(6,)))
+    outlook, members = combine(r.fit, r.budgets, _of_sigmoid(r, boot), lambda: _of_posterior(r, entropy)[0], rng)
+    supported, note = r.supported(MEASURED_BEYOND)
+    notes = with_count_note((*r.fit.notes, *note), boot.n_resamples, boot.confidence_level)
+    return Forecast(
+        fit=r.fit, compute=r.budgets, pass_rate=outlook.pass_rate, distribution=outlook.distribution,
+        distribution_new_run=_new_run(replace(r, seed_sd=boot.seed_sd), outlook.distribution, entropy),
+        supported=supported, confidence_level=boot.confidence_level, rng_seed=entropy, notes=notes,
+        evaluations=outlook.evaluations, method=COMBINED, members=members,
+    )  # fmt: skip
+
+
+def _track_record(fit: SigmoidFit, method: str, prior: Prior, entropy: int) -> PastForecast | None:
+    """Return how the method would have forecast the end of the run from its first half; None where that is no fit."""
+    C, y = fit.fitted_model().series.compute, fit.fitted_model().series.y
+    last = float(C[-1])
+    late = C > LATE * last
+    try:
+        early = refit(fit, max_compute=PAST * last)
+        if early.n_points < MIN_POINTS_FOR_INTERVAL or early.compute_range[1] > LATE * last:
+            return None
+        at, r = C[late], _Request(early, C[late], None, prior, None, 0.0, entropy)
+        if method == SIGMOID:
+            forecast = early.predict(at)
+        elif method == AVERAGED:
+            forecast = _of_posterior(r, entropy)[0].pass_rate
+        else:
+            forecast, _ = point_forecast(early, at, early.predict(at), lambda: _of_posterior(r, entropy)[0].pass_rate)
+    except RLScalingError:  # a beginning that cannot be fitted has no forecast
+        return None
+    w = fit.fitted_model().series.weights[late]
+    return PastForecast(
+        early.compute_range[1], last, float(np.average(forecast, weights=w)), float(np.average(y[late], weights=w)),
+        last_value(early),
+    )  # fmt: skip
 
 
 def _noise_scale(fit: SigmoidFit, weight: ArrayLike | None, budgets: Array, size: int, entropy: int) -> Array:
@@ -218,12 +288,6 @@ def _bootstrap(fit: SigmoidFit, boot: Bootstrap | None, rng: RngLike, seed_sd: f
 def _shares(draws: Array, budgets: Array) -> Array:
     """Return the share of the gain that each draw has reached at each budget."""
     return gain_share(budgets[None, :], draws[:, 1:2], draws[:, 2:3])
-
-
-def _unsupported_note(verdict: Verdict, measured: str = "twice") -> str:
-    if verdict is Verdict.NOT_IDENTIFIED:
-        return f"beyond {measured} the data only the interval is given: the ceiling is not identified"
-    return f"beyond the data no number is given: the verdict is {verdict}"
 
 
 def compute_to_reach(

@@ -13,13 +13,13 @@ from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import TARGET, ComputeNeeded, Verdict, check_enough_points
-from rlscaling.forecasting.extrapolate import AVERAGED, extrapolate
+from rlscaling.forecasting.extrapolate import extrapolate
+from rlscaling.forecasting.gain import GAIN, Gain, expected_gain
 from rlscaling.printing.document import Document, Table
-from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
+from rlscaling.printing.numbers import number, rough, unit_text
 from rlscaling.solver.departures import HORIZON
 from rlscaling.solver.fitted_model import FittedModel, score_scale
 from rlscaling.solver.information import FARTHEST, Z95, Rate, compute_needed
-from rlscaling.solver.intervals import half_width_68
 from rlscaling.uncertainty.bootstrap import bootstrap
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_seed_sd, entropy_of, renamed
@@ -30,7 +30,6 @@ MOST_EXCESS = 5.0  # of the present half-width over the target: beyond, the repl
 BAND = (0.1, 0.5, 0.9)
 MORE_OFTEN, MORE_PROMPTS = 2.0, 4.0
 MOST_RHO = 0.99
-ROUND = (1.0, 2.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ class Plan(Document):
         is reached, or the run is flat, falling or a misfit.
     seeds : tuple of (int, float)
         Half-width for the recipe (this run's error and the between-seed spread) with 1, 2, ... runs as long as this.
-    next_compute, gain, gain_error : float
-        What the next ``next_compute`` bring, and the error of that.
+    gain : Gain
+        What the next compute buys.
     """
 
     fit: SigmoidFit
@@ -79,9 +78,7 @@ class Plan(Document):
     ways: tuple[Alternative, ...]
     seeds: tuple[tuple[int, float], ...]
     seed_sd: float
-    next_compute: float
-    gain: float
-    gain_error: float
+    gain: Gain
     rng_seed: int
     notes: tuple[str, ...] = ()
 
@@ -125,9 +122,7 @@ class Plan(Document):
     @property
     def stop_advice(self) -> str:
         """What more compute would bring, in a sentence."""
-        unit = unit_text(self.fit.compute_unit)
-        gain = plus_minus(self.gain, self.gain_error, may_be_zero=True)
-        return f"the next {number(self.next_compute)} {unit} buy {gain}"
+        return self.gain.sentence
 
     @property
     def seed_advice(self) -> str:
@@ -175,7 +170,7 @@ class Plan(Document):
             "target_half_width": self.target_half_width, "at": self.at, "present_half_width": self.present,
             "reached": self.reached, "compute_so_far": self.fit.compute_range[1],
             "compute_unit": self.fit.compute_unit, "ways": ways,
-            "next": {"compute": self.next_compute, "gain": self.gain, "error": self.gain_error},
+            "next": self.gain.to_dict(),
             "seeds": [{"seeds": k, "half_width": width} for k, width in self.seeds], "seed_sd": self.seed_sd,
             "rng_seed": self.rng_seed, "notes": self.notes,
         }  # fmt: skip
@@ -188,6 +183,7 @@ def plan(
     target_half_width: float = TARGET,
     compute: float | None = None,
     next_compute: float | None = None,
+    gain: float = GAIN,
     seed_sd: float = SEED_SD,
     rng: RngLike = None,
 ) -> Plan:
@@ -206,6 +202,9 @@ def plan(
         The target is of the curve at this compute instead of ``A``.
     next_compute : float, optional
         For the stop advice. Default: a round number near half of the compute so far.
+    gain : float
+        The stop advice says how likely it is that the next compute buys more than this; for unbounded scores a share of
+        their range.
     seed_sd : float
         Between-seed standard deviation of ``A`` for one recipe.
     rng : int, Generator, SeedSequence or None
@@ -231,28 +230,23 @@ def plan(
     _check(fit, target_half_width, compute)
     check_seed_sd(seed_sd)
     budget = None if compute is None else float(check_budgets(fit, compute, option="compute=")[0])
-    last = fit.compute_range[1]
-    more = _round_number(0.5 * last) if next_compute is None else next_compute
-    check_budgets(fit, more, option="next_compute=")
     entropy, model = entropy_of(rng), fit.fitted_model()
     boot = bootstrap(fit, rng=entropy)
     if budget is None:
         low, high = boot.confidence_interval["A"]
     else:
-        low, high = extrapolate(fit, budget, bootstrap=boot).confidence_interval.at(0)
+        low, high = extrapolate(fit, budget, bootstrap=boot, track_record=False).confidence_interval.at(0)
     scale = score_scale(model)
     present = 0.5 * (high - low) / scale
     ways: tuple[Alternative, ...] = ()
     short = budget is None and target_half_width <= TARGET and fit.verdict is not Verdict.IDENTIFIED
     if fit.verdict.has_curve and (present > target_half_width or short):
         ways = _ways(model, boot.distribution[:N_DRAWS], target_half_width * scale, budget, present / target_half_width)
-    runs = extrapolate(fit, [last, last + more], method=AVERAGED, rng=entropy).distribution
-    gain = runs[:, 1] - runs[:, 0]
+    bought = expected_gain(fit, next_compute, threshold=gain, bootstrap=boot, rng=entropy)
     variance = (present / Z95) ** 2 + seed_sd**2
     seeds = tuple((k, Z95 * math.sqrt(variance / k)) for k in (1, 2, 3))
     return Plan(
-        fit, float(target_half_width), budget, present, ways, seeds, float(seed_sd), float(more),
-        float(np.median(gain)), half_width_68(gain), entropy, fit.notes,
+        fit, float(target_half_width), budget, present, ways, seeds, float(seed_sd), bought, entropy, fit.notes,
     )  # fmt: skip
 
 
@@ -321,8 +315,3 @@ def _rate(sampling: float, often: float, prompts: float) -> Rate:
         return np.asarray(now / np.maximum(then, 1e-300))
 
     return rate
-
-
-def _round_number(value: float) -> float:
-    power = 10.0 ** math.floor(math.log10(value))
-    return min(ROUND, key=lambda m: abs(math.log(m * power / value))) * power

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +29,43 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True)
+class PastForecast:
+    """How a method would have forecast the end of this run from its first half.
+
+    Attributes
+    ----------
+    cutoff, compute : float
+        The compute that it would have seen, and that of the last evaluation.
+    forecast, actual, last_value : float
+        Of the mean of the evaluations in the last fifth: the forecast, what it came to, and what a forecast that the
+        run stays where it is would have said.
+    """
+
+    cutoff: float
+    compute: float
+    forecast: float
+    actual: float
+    last_value: float
+
+    @property
+    def error(self) -> float:
+        """The forecast minus what the run came to."""
+        return self.forecast - self.actual
+
+    @property
+    def sentence(self) -> str:
+        """How far off the forecast was, beside the last value."""
+        return (
+            f"from its first {number(self.cutoff)} this forecast of the run's end ({number(self.compute)}) is off by "
+            f"{_signed(self.error)}, the last value by {_signed(self.last_value - self.actual)}"
+        )
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else ''}{number(value, 2)}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Document):
     """The pass rate a run will reach, with intervals.
@@ -36,7 +73,7 @@ class Forecast(Document):
     Attributes
     ----------
     compute, pass_rate : arrays of shape (n,)
-        Budgets and the fitted curve there.
+        Budgets and the forecast there.
     distribution, distribution_new_run : arrays of shape (n_resamples, n)
         The curve of each replicate there: for this run, and with the seed-to-seed spread of ``A`` added.
     supported : boolean array of shape (n,)
@@ -46,9 +83,13 @@ class Forecast(Document):
         One evaluation at each budget: the draw with the noise of an evaluation, of a weighted fit with that of the
         weight given or of the last evaluations.
     method : str
-        ``sigmoid`` or ``averaged``; with ``averaged`` the pass rate is the median of the draws.
+        ``combined``, ``sigmoid`` or ``averaged``; with ``averaged`` the pass rate is the median of the draws.
     rng_seed : int
         Seed of the draws.
+    members : dict of str to array of shape (n,)
+        What each of the forecasts says that this one is made of.
+    past : PastForecast or None
+        How the method did on this run's own past; None where its first half cannot be fitted.
     """
 
     fit: SigmoidFit
@@ -62,6 +103,8 @@ class Forecast(Document):
     evaluations: Array
     notes: tuple[str, ...] = ()
     method: str = "sigmoid"
+    members: Mapping[str, Array] = field(default_factory=dict)
+    past: PastForecast | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -152,8 +195,9 @@ class Forecast(Document):
         return [Table.of(header, _budget_rows(self))]
 
     def footnotes(self) -> Sequence[str]:
-        """Return the notes."""
-        return [f"note: {note}" for note in self.notes]
+        """Return how the method did on this run's past, and the notes."""
+        past = [] if self.past is None else [self.past.sentence]
+        return [*past, *(f"note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
         low, high = self.confidence_interval.at(-1)

@@ -18,7 +18,7 @@ from rlscaling.validation import renamed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rlscaling.forecasting.backtest import Backtest
+    from rlscaling.forecasting.backtest_results import Backtest
     from rlscaling.forecasting.plan import Plan
 
 
@@ -38,7 +38,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None, *, method: str | N
     ax : matplotlib Axes, optional
         Where to draw. None makes a figure, available as ``ax.figure``.
     method : str, optional
-        Which of the methods. Default: ``averaged``, else ``sigmoid``, else the first.
+        Which of the methods. Default: ``combined``, ``averaged``, ``sigmoid``, or else the first.
 
     Returns
     -------

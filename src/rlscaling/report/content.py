@@ -8,7 +8,7 @@ from typing import Any
 
 from rlscaling.comparing.compare import Comparison
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.forecasting.backtest import Backtest
+from rlscaling.forecasting.backtest_results import Backtest
 from rlscaling.forecasting.plan import Plan
 from rlscaling.forecasting.results import Forecast
 from rlscaling.uncertainty.bootstrap import Bootstrap

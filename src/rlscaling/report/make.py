@@ -20,7 +20,8 @@ from rlscaling.files import check_not_there, replace_file
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
-from rlscaling.forecasting.backtest import Backtest, backtest
+from rlscaling.forecasting.backtest import backtest
+from rlscaling.forecasting.backtest_results import Backtest
 from rlscaling.forecasting.extrapolate import extrapolate
 from rlscaling.forecasting.plan import plan
 from rlscaling.report.content import ReportContent, RunReport

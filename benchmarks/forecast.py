@@ -30,7 +30,7 @@ from _real_runs import Curve, curves
 from rlscaling import RLScalingError, Verdict, bootstrap, expected_gain, extrapolate, fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.fitting.curve_fit import fit_power_law
-from rlscaling.forecasting.combined import damped_trend, last_value
+from rlscaling.uncertainty.combined import damped_trend, last_value
 
 METHODS = ("last-value", "damped-trend", "power-law", "sigmoid", "averaged", "combined")
 WITH_DRAWS = ("sigmoid", "averaged", "combined")

@@ -45,7 +45,9 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_compare_says_who_leads_first(demo, capsys):
     assert main(["compare", "batch-2048.jsonl", "scalerl.jsonl", "batch-512.jsonl"]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0].startswith("decided: batch-2048 is best at 100,000 GPU-hours (probability 0.99")
+    assert out.splitlines()[0].startswith(
+        "undecided: batch-2048 is most likely best at 100,000 GPU-hours (probability 0.99"
+    )
     assert "highest ceiling A: batch-2048; " in out
     assert "batch-2048 overtakes scalerl at" in out
 

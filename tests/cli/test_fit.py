@@ -58,7 +58,7 @@ def test_no_bare_ceiling_when_it_is_not_identified(run: Any) -> None:
     twice = r"^  R at 6,000 GPU-hours \(twice the data\): 0\.5\d+ ± 0\.\d+  \[0\.\d+, 0\.\d+\]$"
     assert re.search(twice, said.out, re.MULTILINE)
     assert re.search(r"100,000 +33\.\dx +not identified +\[0\.\d+, ", said.out)
-    assert "note: beyond 4 times the data only the interval is given" in said.out
+    assert "note: beyond twice the data only the interval is given" in said.out
 
 
 def test_reach_and_cutoffs(run: Any) -> None:

@@ -47,7 +47,7 @@ def test_runs_that_are_no_sigmoid_are_shown_and_never_decided(three):
     odd = {
         "flat": 0.4 + rng.normal(0, 0.004, len(C)),
         "falling": 0.6 - 0.1 * C / C[-1] + rng.normal(0, 0.004, len(C)),
-        "misfit": np.where(np.arange(len(C)) == 40, 0.2, noisy(SCALERL, 82)),
+        "misfit": noisy(SCALERL, 82) + 0.05 * np.sin(np.arange(len(C)) / 3),
     }
     fits = {name: fit_sigmoid(C, y) for name, y in odd.items()}
     assert [str(fit.verdict) for fit in fits.values()] == ["flat", "falling", "misfit"]

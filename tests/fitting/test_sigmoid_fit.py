@@ -49,7 +49,7 @@ def test_a_fit_from_json_can_be_used_on(name):
         one, two = (bootstrap(f, n_resamples=20, rng=0) for f in (fit, back))
         np.testing.assert_array_equal(two.distribution, one.distribution)
         budget = 10 * fit.compute_range[1]
-        forecast = extrapolate(back, budget, bootstrap=one)
+        forecast = extrapolate(back, budget, method="sigmoid", bootstrap=one)
         np.testing.assert_array_equal(forecast.pass_rate, fit.predict([budget]))
 
 

@@ -40,8 +40,8 @@ def test_errors_of_priors_and_methods() -> None:
         Prior(length=0.0)
     with pytest.raises(FitError, match="unknown; choose"):
         extrapolate(fit, 1e4, method="magic")
-    with pytest.raises(FitError, match='used with method="averaged" only'):
-        extrapolate(fit, 1e4, prior=DEFAULT)
+    with pytest.raises(FitError, match='used with method="combined" and "averaged" only'):
+        extrapolate(fit, 1e4, method="sigmoid", prior=DEFAULT)
     with pytest.raises(FitError, match="replicates of the sigmoid"):
         extrapolate(fit, 1e4, method="averaged", bootstrap=bootstrap(fit, n_resamples=10, rng=0))
     with pytest.raises(FitError, match="takes a Prior"):

@@ -13,7 +13,6 @@ from rlscaling.errors import FitError, WorkersError
 from rlscaling.fitting.budgets import DEFAULT_COMPUTE
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
-from rlscaling.forecasting.combined import AVERAGED
 from rlscaling.forecasting.cutoffs import CutoffSensitivity, cutoff_sensitivity
 from rlscaling.forecasting.extrapolate import COMBINED, METHODS, compute_to_reach, extrapolate, method_of
 from rlscaling.forecasting.results import Forecast, Reach
@@ -23,6 +22,7 @@ from rlscaling.printing.numbers import unit_text
 from rlscaling.serialization import plain
 from rlscaling.solver.resampling import SCHEME
 from rlscaling.uncertainty.bootstrap import BOOTSTRAP_SCHEMES, CHUNK, Bootstrap, bootstrap
+from rlscaling.uncertainty.combined import AVERAGED
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.version import __version__
 
@@ -299,6 +299,7 @@ def record(analysis: Analysis | FailedAnalysis, options: AnalysisOptions) -> dic
         "compute_needed": None if fit.compute_needed is None else dataclasses.asdict(fit.compute_needed),
         "at_twice": None if fit.at_twice is None else {"pass_rate": fit.at_twice[0], "ci": fit.at_twice[1:]},
         "extrapolation": _extrapolation(analysis),
+        **({} if analysis.forecast is None else _method(analysis.forecast)),
         "reach": _reach(analysis),
         "notes": analysis.notes,
         "scheme": options.scheme,
@@ -326,6 +327,15 @@ def _extrapolation(analysis: Analysis) -> list[dict[str, Any]]:
         }
         for budget in analysis.budgets
     ]
+
+
+def _method(forecast: Forecast) -> dict[str, Any]:
+    """Return how the forecast was made, and how it would have done on the run's own past."""
+    past = forecast.past
+    return {
+        "forecast_method": forecast.method,
+        "past_forecast": None if past is None else dataclasses.asdict(past) | {"error": past.error},
+    }
 
 
 def _reach(analysis: Analysis) -> list[dict[str, Any]]:

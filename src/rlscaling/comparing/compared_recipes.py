@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,8 @@ from rlscaling.fitting.budgets import check_budgets, supported_beyond
 from rlscaling.solver.intervals import percentile_interval, probability_above, probability_best
 from rlscaling.uncertainty.seed_spread import SeedSpread
 from rlscaling.validation import renamed
+
+PLAINLY = 5.0  # sd between the last evaluations of two recipes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,8 +111,8 @@ class ComparedRecipes:
         new_run : bool
             Whether a new run of each recipe is meant instead of the recipes as they were trained.
         """
-        C, scope = np.array([[self._budget(compute)]]), Scope.NEW_RUN if new_run else Scope.RECIPE
-        p = probability_best(np.array([recipe.curves(C, scope)[:, 0] for recipe in self.recipes]))
+        C, scope = self._budget(compute), Scope.NEW_RUN if new_run else Scope.RECIPE
+        p = probability_best(np.array([recipe.forecast(C, scope) for recipe in self.recipes]))
         contenders = [recipe.name for recipe in self.contenders]
         return {
             name: value if name in contenders else math.nan for name, value in zip(self.names, p.tolist(), strict=True)
@@ -126,7 +129,7 @@ class ComparedRecipes:
         if not leader.verdict.has_curve:
             return ()
         above = [o for o in others if self.probability_better(o.name, leader.name) > 1.0 - DECIDED]
-        return tuple(o.name for o in sorted(above, key=lambda o: -float(o.predict(self.compute[0]))))
+        return tuple(o.name for o in sorted(above, key=lambda o: -o.expected(self.compute[0])))
 
     @renamed(at="compute")
     def probability_better(self, x: str, y: str, compute: float | None = None, *, new_run: bool = False) -> float:
@@ -141,8 +144,8 @@ class ComparedRecipes:
             Whether a new run of ``x`` is compared with a new run of ``y``.
         """
         first, second = self._two(x, y)
-        C, scope = np.array([[self._budget(compute)]]), Scope.NEW_RUN if new_run else Scope.RECIPE
-        return float(probability_above(first.curves(C, scope)[:, 0] - second.curves(C, scope)[:, 0]))
+        C, scope = self._budget(compute), Scope.NEW_RUN if new_run else Scope.RECIPE
+        return float(probability_above(first.forecast(C, scope) - second.forecast(C, scope)))
 
     def _budget(self, compute: float | None) -> float:
         return self.compute[0] if compute is None else float(check_budgets(self.recipes[0].fits[0], compute)[0])
@@ -151,12 +154,50 @@ class ComparedRecipes:
     def leader(self) -> str:
         """The recipe that is most likely the best at the first budget."""
         C = self.compute[0]
-        return max(self.contenders, key=lambda recipe: (self.best[recipe.name], float(recipe.predict(C)))).name
+        return max(self.contenders, key=lambda recipe: (self.best[recipe.name], recipe.expected(C))).name
+
+    @cached_property
+    def certainty(self) -> float:
+        """The probability that the leader is the best: of new runs where a recipe has one run only.
+
+        One run does not tell what a recipe does: the next one with another seed may come out the other way.
+        """
+        one_run = any(recipe.n_seeds == 1 for recipe in self.contenders)
+        new = self.probability_best(new_run=True)[self.leader] if one_run else 1.0
+        return min(self.best[self.leader], new)
 
     @property
     def decided(self) -> bool:
-        """Whether a recipe whose curve can be extrapolated is the best at the first budget, with probability 0.95."""
-        return self.recipe(self.leader).verdict.has_curve and self.best[self.leader] >= DECIDED
+        """Whether a recipe whose curve can be extrapolated is the best at the first budget, with probability 0.95.
+
+        It is not while another recipe stands above it (`standing_above`, `ahead_so_far`) or is `as_good`.
+        """
+        hindered = self.standing_above or self.ahead_so_far or self.as_good
+        return self.recipe(self.leader).verdict.has_curve and self.certainty >= DECIDED and not hindered
+
+    @cached_property
+    def ahead_so_far(self) -> tuple[str, ...]:
+        """Recipes whose last evaluations, to the end of the common compute, plainly lie above the leader's.
+
+        By the margin and by 5 sd. A leader whose ceiling is known to ±0.05 may still overtake them by its curve.
+        """
+        leader = self.recipe(self.leader)
+        if leader.verdict.identifies_ceiling or not leader.verdict.has_curve:
+            return ()
+        end = self.common_compute[1]
+        own, own_error = leader.level(end)
+        ahead = {}
+        for recipe in self.recipes:
+            level, error = recipe.level(end)
+            if recipe is not leader and level - own >= max(self.margin, PLAINLY * math.hypot(error, own_error)):
+                ahead[recipe.name] = level
+        return tuple(sorted(ahead, key=lambda name: -ahead[name]))
+
+    @cached_property
+    def as_good(self) -> tuple[str, ...]:
+        """Recipes whose pass rate at the first budget equals the leader's within the margin."""
+        others = [recipe.name for recipe in self.contenders if recipe.name != self.leader]
+        return tuple(name for name in others if self.pair_verdict(self.leader, name, on="R") is PairVerdict.EQUAL)
 
     @cached_property
     def R_pairs(self) -> PairwiseDifferences:
@@ -164,9 +205,8 @@ class ComparedRecipes:
 
         A recipe that is not extrapolated takes part where its evaluations reach the budget.
         """
-        C = np.array([[self.compute[0]]])
-        estimate = np.array([float(recipe.predict(self.compute[0])) for recipe in self.recipes])
-        draws = np.array([recipe.curves(C, Scope.RECIPE)[:, 0] for recipe in self.recipes])
+        estimate = np.array([recipe.expected(self.compute[0]) for recipe in self.recipes])
+        draws = np.array([recipe.forecast(self.compute[0], Scope.RECIPE) for recipe in self.recipes])
         family = [recipe.verdict.has_curve or recipe.last_compute >= self.compute[0] for recipe in self.recipes]
         return self._differences(estimate, draws, np.array(family))
 
@@ -179,6 +219,32 @@ class ComparedRecipes:
         draws = np.array([recipe.ceilings(Scope.RECIPE) for recipe in self.recipes])
         return self._differences(estimate, draws, np.array([recipe.identified for recipe in self.recipes]))
 
+    @cached_property
+    def B_pairs(self) -> PairwiseDifferences:
+        """Differences of ``B`` between all pairs of recipes, each with its own ceiling.
+
+        They take each curve for a sigmoid at the shared R0; without a shared R0 no pair is decided.
+        """
+        return self._of_curves(lambda recipe: (recipe.summary["B"], recipe.exponents()))
+
+    @cached_property
+    def C_mid_pairs(self) -> PairwiseDifferences:
+        """Differences of log ``C_mid`` between all pairs of recipes, with the assumptions of `B_pairs`."""
+
+        def log_C_mid(recipe: RecipeEstimate) -> tuple[float, Array]:
+            value, draws = recipe.share_compute(0.5)
+            return math.log(value), np.log(draws)
+
+        return self._of_curves(log_C_mid)
+
+    def _of_curves(self, of: Callable[[RecipeEstimate], tuple[float, Array]]) -> PairwiseDifferences:
+        found = [of(recipe) for recipe in self.recipes]
+        family = np.array([recipe.verdict.has_curve and self.R0 is not None for recipe in self.recipes])
+        return pairwise_differences(
+            np.array([value for value, _ in found]), np.array([draws for _, draws in found]), family, margin=0.0,
+            confidence_level=self.confidence_level,
+        )  # fmt: skip
+
     def _differences(self, estimate: Array, draws: Array, family: Any) -> PairwiseDifferences:
         return pairwise_differences(estimate, draws, family, margin=self.margin, confidence_level=self.confidence_level)
 
@@ -188,14 +254,17 @@ class ComparedRecipes:
         Parameters
         ----------
         x, y : str
-        on : {"A", "R"}
-            The ceiling, undecided unless both are identified; or the pass rate at the first budget. The error is
-            controlled over all pairs.
+        on : {"A", "R", "B", "C_mid"}
+            The ceiling, undecided unless both are identified; the pass rate at the first budget; or the exponent or
+            midpoint, each recipe with its own ceiling and all with one R0. The error is controlled over all pairs.
         """
-        if on not in ("A", "R"):
-            raise FitError(f'on={on!r} is unknown; choose "A" (the ceiling) or "R" (the pass rate at the budget)')
+        choices = {"A": "A_pairs", "R": "R_pairs", "B": "B_pairs", "C_mid": "C_mid_pairs"}
+        if on not in choices:
+            raise FitError(
+                f'on={on!r} is unknown; choose "A" (the ceiling), "R" (the pass rate at the budget), "B" or "C_mid"'
+            )
         self._two(x, y)
-        pairs = self.A_pairs if on == "A" else self.R_pairs
+        pairs: PairwiseDifferences = getattr(self, choices[on])
         return pairs.verdict(self._index(x), self._index(y))
 
     def verdict(self, x: str, y: str, *, on: str = "A") -> PairVerdict:
@@ -208,16 +277,24 @@ class ComparedRecipes:
         identified = [recipe for recipe in self.recipes if recipe.identified]
         if not identified:
             return ()
-        top = max(identified, key=lambda recipe: recipe.summary["A"]).name
+        top = max(identified, key=lambda recipe: float(np.median(recipe.ceilings(Scope.RECIPE)))).name
         names = [recipe.name for recipe in identified]
         return tuple(name for name in names if name == top or self.pair_verdict(name, top) is PairVerdict.EQUAL)
 
     @cached_property
     def common_ceiling(self) -> CommonCeiling | None:
-        """The recipes whose ceilings equal the highest, refitted with one ceiling; None if no other one does."""
-        highest = sorted(self.leaders_by_A, key=lambda name: -self.recipe(name).summary["A"])[:MOST_RUNS]
-        chosen = [name for name in self.names if name in highest]
-        return self.with_common_ceiling(*chosen) if len(chosen) > 1 else None
+        """The recipes whose ceilings are not shown to differ from the highest, refitted with one; None if it has none.
+
+        The rule of [ScaleRL, A.5]: where ceilings cannot be told apart, recipes are compared by ``B``.
+        """
+        curves = [recipe for recipe in self.recipes if recipe.verdict.has_curve]
+        if len(curves) < 2:
+            return None
+        top = self.leaders_by_A[0] if self.leaders_by_A else self.leader
+        differ = (PairVerdict.HIGHER, PairVerdict.LOWER)
+        similar = [r for r in curves if r.name == top or self.pair_verdict(r.name, top) not in differ]
+        highest = sorted(similar, key=lambda recipe: -recipe.summary["A"])[:MOST_RUNS]
+        return self.with_common_ceiling(*(r.name for r in similar if r in highest)) if len(similar) > 1 else None
 
     def with_common_ceiling(self, *names: str) -> CommonCeiling:
         """Refit the named recipes (default: all) with one ceiling, estimated anew in every draw."""

@@ -16,12 +16,14 @@ from rlscaling.arrays import Array
 from rlscaling.errors import FitError, RLScalingWarning
 from rlscaling.fitting.fit import refit
 from rlscaling.fitting.sigmoid_fit import FailedFit, SigmoidFit
-from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL
+from rlscaling.fitting.strays import without_strays
+from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, Verdict
 from rlscaling.printing.numbers import number, unit_text
 
 HOUR_UNITS = ("gpu-hours", "device-hours", "wall-hours")
 DEVICE_KEYS = ("device", "device_name", "gpu", "gpu_name", "hardware")
 R0_OFF, P_R0_OFF = 0.04, 1e-3  # a run this far from the shared R0, and that improbably, may have another base model
+LEAST_OTHERS = 3  # seeds of a recipe to each that is a misfit, for it to be left out
 COUNT_KEYS = ("device_count", "n_devices", "n_gpus", "num_gpus", "world_size")
 
 
@@ -70,7 +72,29 @@ def check_comparable(
     _check_overlap(runs)
     for note in notes:
         _warn(note)
-    return ComparisonInputs(recipes, tuple(notes))
+    recipes, left_out = _fit_to_compare(recipes)
+    return ComparisonInputs(recipes, (*notes, *left_out))
+
+
+def _fit_to_compare(
+    recipes: dict[str, tuple[SigmoidFit, ...]],
+) -> tuple[dict[str, tuple[SigmoidFit, ...]], list[str]]:
+    """Leave out stray evaluations of misfits, and misfits that are few among the seeds of a recipe; say what."""
+    kept, notes = {}, []
+    for name, seeds in recipes.items():
+        better = []
+        for j, fit in enumerate(seeds):
+            found = without_strays(fit)
+            if found is not None:
+                notes.append(f"{_label(name, j, seeds)} takes part {found.sentence}")
+            better.append(fit if found is None else found.fit)
+        misfits = [j for j, fit in enumerate(better) if fit.verdict is Verdict.MISFIT]
+        if misfits and len(better) - len(misfits) >= LEAST_OTHERS * len(misfits):
+            labels = ", ".join(_label(name, j, seeds) for j in misfits)
+            notes.append(f"{labels} {'are no sigmoids' if len(misfits) > 1 else 'is no sigmoid'}: left out of {name}")
+            better = [fit for j, fit in enumerate(better) if j not in misfits]
+        kept[name] = tuple(better)
+    return kept, notes
 
 
 def _label(name: str, j: int, seeds: Sequence[SigmoidFit]) -> str:

@@ -12,15 +12,17 @@ from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
 from rlscaling.comparing.joint_fit import JointFit
-from rlscaling.curves.sigmoid import sigmoid, sigmoid_reach
+from rlscaling.curves.sigmoid import gain_share, sigmoid, sigmoid_reach
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import THRESHOLDS, Verdict, grade
 from rlscaling.solver.departures import Departures
 from rlscaling.solver.fitted_model import FittedModel, score_range, score_scale
 from rlscaling.solver.intervals import percentile_interval
 from rlscaling.solver.resampling import Replicates
+from rlscaling.uncertainty.combined import Outlook, combine, outlook_of_posterior
 from rlscaling.uncertainty.seed_spread import SeedSpread
 
+LAST_FEW = 3  # evaluations whose mean is the level of a run
 WORST_FIRST = (Verdict.MISFIT, Verdict.FALLING, Verdict.FLAT, Verdict.GIVEN)
 
 
@@ -47,6 +49,8 @@ class RecipeEstimate:
         How far each run lies off its refits, within its data and beyond.
     spread, unit : arrays of shape (size,)
         Between-seed standard deviation of ``A`` in each draw, and standard normal numbers of this recipe.
+    entropies : tuple of int
+        Seeds of the forecasts of each run.
     verdict : Verdict
         On its ceiling: the verdict of the fit, or that of several training runs together.
     """
@@ -59,6 +63,7 @@ class RecipeEstimate:
     departures: tuple[Departures | None, ...]
     spread: Array
     unit: Array
+    entropies: tuple[int, ...]
     verdict: Verdict
 
     @property
@@ -107,6 +112,46 @@ class RecipeEstimate:
             runs.append(curve if departures is None else np.clip(curve + departures.at(compute), low, high))
         return np.asarray(np.mean(runs, axis=0))
 
+    def forecast(self, compute: float, scope: Scope) -> Array:
+        """Return where each draw stands at ``compute`` by the combined forecast: the mean over runs, shape (size,).
+
+        Within the data of a run it is its curve.
+        """
+        low, high = score_range(self.fits[0].fitted_model())
+        moved = self._shifted(scope)[:, :, 0] - self.draws[:, :, 0]
+        runs = []
+        for refits, outlook, by in zip(self.refits, self._outlooks(compute), moved, strict=True):
+            share = gain_share(np.array([compute]), refits[:, 1:2], refits[:, 2:3])[:, 0]
+            runs.append(np.clip(outlook.distribution[:, 0] + by * share, low, high))
+        return np.asarray(np.mean(runs, axis=0))
+
+    def expected(self, compute: float) -> float:
+        """Return the combined forecast at ``compute``, the mean over training runs."""
+        return float(np.mean([outlook.pass_rate[0] for outlook in self._outlooks(compute)]))
+
+    def _outlooks(self, compute: float) -> list[Outlook]:
+        """Return the forecast of each run at ``compute``, around its curve at the R0 of the comparison."""
+        if compute not in self._known:
+            C = np.array([float(compute)])
+            own = zip(self.fits, self.params, self.refits, self.departures, self.entropies, strict=True)
+            self._known[compute] = [_outlook(C, *of_run) for of_run in own]
+        return self._known[compute]
+
+    @cached_property
+    def _known(self) -> dict[float, list[Outlook]]:
+        return {}
+
+    def level(self, until: float) -> tuple[float, float]:
+        """Return the mean of the last three evaluations up to ``until``, over training runs, and its error."""
+        means, variances = [], []
+        for fit in self.fits:
+            model = fit.fitted_model()
+            n = max(int(np.searchsorted(model.series.compute, until, side="right")), 1)
+            last = model.series.y[max(n - LAST_FEW, 0) : n]
+            means.append(float(last.mean()))
+            variances.append(model.noise.sd_marginal**2 / len(last))
+        return float(np.mean(means)), float(np.sqrt(np.sum(variances)) / len(means))
+
     def predict(self, compute: ArrayLike) -> Array:
         """Return the fitted curve, the mean over training runs, at ``compute`` (scalar or array)."""
         C = np.asarray(compute, dtype=float)
@@ -145,6 +190,20 @@ class RecipeEstimate:
         return float(means[0][0]), np.asarray(means[1])
 
 
+def _outlook(
+    C: Array, fit: SigmoidFit, params: Array, refits: Array, departures: Departures | None, entropy: int
+) -> Outlook:
+    """Return the forecast of a run at ``C`` (1,): combined beyond its data, its curve or level otherwise."""
+    low, high = score_range(fit.fitted_model())
+    curve = sigmoid(C, *(refits[:, j : j + 1] for j in range(4)))
+    draws = curve if departures is None else np.clip(curve + departures.at(C), low, high)
+    own = Outlook(sigmoid(C, *params), draws, draws)
+    if departures is None or C[0] <= fit.compute_range[1]:
+        return own
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(1,)))
+    return combine(fit, C, own, lambda: outlook_of_posterior(fit, C, entropy)[0], rng)[0]
+
+
 def _mean(draws: Array) -> Array:
     """Return the mean over training runs, geometric for B and C_mid, shape (size, 4)."""
     mean = draws.mean(axis=0)
@@ -172,8 +231,9 @@ def estimate_recipes(
         start += len(fits)
         verdict = recipe_verdict(fits, fitted.draws[part], scale)
         unit = np.asarray(rng_of_recipe.standard_normal(size))
+        entropies = tuple(int(value) for value in rng_of_recipe.integers(2**63, size=len(fits)))
         own = fitted.params[part], fitted.refits[part], fitted.draws[part], fitted.departures[part]
-        recipes.append(RecipeEstimate(name, fits, *own, sd, unit, verdict))
+        recipes.append(RecipeEstimate(name, fits, *own, sd, unit, entropies, verdict))
     return recipes
 
 

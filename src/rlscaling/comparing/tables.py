@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlscaling.comparing.pairwise import PairVerdict
+from rlscaling.comparing.pairwise import DECIDED, PairVerdict
 from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
 from rlscaling.printing.document import Table
 from rlscaling.printing.numbers import interval, number, plus_minus, probability, unit_text
@@ -26,23 +27,46 @@ MOST_RECIPES = 40
 
 
 def headline(c: ComparedRecipes) -> str:
-    """Return the first line: which recipe leads at the budget, and how certain that is."""
-    if not c.recipe(c.leader).verdict.has_curve:
-        return "undecided: every run is flat, falling or no sigmoid, so none can be extrapolated"
-    p = c.best[c.leader]
-    if c.standing_above:
-        top, leader = c.recipe(c.standing_above[0]), c.recipe(c.leader)
+    """Return the first line: which recipe leads at the budget, how certain that is, and which have no curve."""
+    leader, where = c.recipe(c.leader), f"{number(c.compute[0])} {unit_text(c.compute_unit)}"
+    if not leader.verdict.has_curve:
         return (
-            f"undecided: {top.name} ({top.verdict}) stands at {number(float(top.predict(c.compute[0])), 3)} and is not "
-            f"extrapolated; of the others {leader.name} is most likely best at {number(c.compute[0])} "
-            f"{unit_text(c.compute_unit)}, with {number(float(leader.predict(c.compute[0])), 3)}"
+            f"undecided: every run is flat, falling or no sigmoid: {_list([_as_named(recipe) for recipe in c.recipes])}"
         )
+    R = number(leader.expected(c.compute[0]), 3)
+    if c.standing_above:
+        top = c.recipe(c.standing_above[0])
+        text = (
+            f"undecided: {top.name} ({top.verdict}) stands at {number(top.expected(c.compute[0]), 3)} and is not "
+            f"extrapolated; of the others {leader.name} is most likely best at {where}, with {R}"
+        )
+    elif c.ahead_so_far:
+        top, end = c.recipe(c.ahead_so_far[0]), c.common_compute[1]
+        higher = number(top.level(end)[0] - leader.level(end)[0], 2)
+        text = (
+            f"undecided: {top.name} stands {higher} higher where the common compute ends; {leader.name} is most likely "
+            f"best at {where} ({_probabilities(c)})"
+        )
+    elif c.certainty >= DECIDED and c.as_good:
+        text = (
+            f"undecided: {leader.name} and {_list(c.as_good)} are equal within {number(c.margin)} at {where}; "
+            f"{leader.name} is most likely best ({_probabilities(c)})"
+        )
+    else:
+        what = f"{leader.name} is best" if c.decided else f"{leader.name} is most likely best"
+        text = f"{'decided' if c.decided else 'undecided'}: {what} at {where} ({_probabilities(c)})"
+    rest = [recipe for recipe in c.recipes if not recipe.verdict.has_curve and recipe.name not in c.standing_above[:1]]
+    return text + (f"; not extrapolated: {_list([_as_named(recipe) for recipe in rest])}" if rest else "")
+
+
+def _probabilities(c: ComparedRecipes) -> str:
     new = c.probability_best(new_run=True)[c.leader]
-    what = f"{c.leader} is best" if c.decided else f"{c.leader} is most likely best"
-    return (
-        f"{'decided' if c.decided else 'undecided'}: {what} at {number(c.compute[0])} {unit_text(c.compute_unit)} "
-        f"(probability {probability(p)}; {probability(new)} for new runs)"
-    )
+    return f"probability {probability(c.best[c.leader])}; {probability(new)} for new runs"
+
+
+def _as_named(recipe: RecipeEstimate) -> str:
+    """Return a recipe without a curve with what is wrong with it, and where it stands."""
+    return f"{recipe.name} ({recipe.verdict} at {number(recipe.summary['A'], 3)})"
 
 
 def ceiling_line(c: ComparedRecipes) -> str:
@@ -52,11 +76,12 @@ def ceiling_line(c: ComparedRecipes) -> str:
     if not identified:
         return "no ceiling A is identified, so none is called higher"
     leaders = c.leaders_by_A
-    text = f"highest ceiling A: {_list(leaders)}" + (f" (equal within {number(c.margin)})" if len(leaders) > 1 else "")
     others = [name for name in identified if name not in leaders]
     lower = [name for name in others if c.pair_verdict(name, leaders[0]) is PairVerdict.LOWER]
-    text += f"; {_list(lower)} lower" if lower else ""
     undecided = [name for name in others if name not in lower]
+    text = f"{'most likely ' if undecided else ''}highest ceiling A: {_list(leaders)}"
+    text += f" (equal within {number(c.margin)})" if len(leaders) > 1 else ""
+    text += f"; {_list(lower)} lower" if lower else ""
     text += f"; {_list(undecided)} undecided" if undecided else ""
     return text + (f"; {n_others} not identified" if n_others else "")
 
@@ -74,7 +99,7 @@ def _order(c: ComparedRecipes) -> list[RecipeEstimate]:
     """Return the recipes to show, the most likely best first, those without a rising sigmoid last."""
 
     def place(recipe: RecipeEstimate) -> tuple[float, float]:
-        return -max(c.best[recipe.name], 0.0), -float(recipe.predict(c.compute[0]))
+        return -max(c.best[recipe.name], 0.0), -recipe.expected(c.compute[0])
 
     return sorted(c.recipes, key=place)[:MOST_RECIPES]
 
@@ -86,8 +111,8 @@ def budget_tables(c: ComparedRecipes) -> list[Table]:
         best, new = c.probability_best(budget), c.probability_best(budget, new_run=True)
         rows = []
         for recipe in _order(c):
-            draws = recipe.curves(np.array([[budget]]), Scope.RECIPE)[:, 0]
-            value = plus_minus(float(recipe.predict(budget)), half_width_68(draws))
+            draws = recipe.forecast(budget, Scope.RECIPE)
+            value = plus_minus(recipe.expected(budget), half_width_68(draws))
             if not recipe.verdict.has_curve:
                 value = f"{recipe.verdict}, at {value}"
             elif not c.supported(recipe.name, budget):
@@ -175,6 +200,7 @@ def pair_tables(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[Tab
 def tail_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]:
     """Return the lines below the tables: differences of B, crossovers, recipes left out, notes."""
     lines = [] if c.common_ceiling is None else c.common_ceiling.footnotes()
+    lines += _shape_lines(c, pairs)
     lines += [str(pair.crossover) for pair in pairs if np.isfinite(pair.crossover.compute)]
     lines += [
         f"{recipe.name} is not extrapolated: {recipe.fits[0].reason if recipe.n_seeds == 1 else recipe.verdict}"
@@ -188,6 +214,27 @@ def tail_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]
     if len(c.recipes) > MOST_RECIPES:
         lines.append(f"{len(c.recipes) - MOST_RECIPES} more recipes are in to_frame()")
     return lines
+
+
+def _shape_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]:
+    """Return a sentence for every shown difference of B or C_mid with each recipe's own ceiling."""
+    lines = []
+    for on, found in (("B", c.B_pairs), ("C_mid", c.C_mid_pairs)):
+        for pair in pairs:
+            verdict = c.pair_verdict(pair.x, pair.y, on=on)
+            if verdict is PairVerdict.UNDECIDED:
+                continue
+            i, j = c.names.index(pair.x), c.names.index(pair.y)
+            row, sign = found.row(min(i, j), max(i, j)), 1.0 if i < j else -1.0
+            low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
+            if on == "C_mid":
+                what = f"ratio {number(math.exp(sign * found.difference[row]), 2)} {interval(*np.exp([low, high]))}"
+            else:
+                what = f"difference {sign * found.difference[row]:+.2f} {interval(low, high)}"
+            lines.append(
+                f"{on} of {pair.x} is {verdict} than that of {pair.y}: {what}, if both are sigmoids with one R0"
+            )
+    return lines[:MOST_PAIRS]
 
 
 def common_table(c: ComparedRecipes) -> list[Table]:
@@ -216,6 +263,7 @@ def comparison_record(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> di
         "decided": c.decided,
         "best": c.leader,
         "standing_above": c.standing_above,
+        "ahead_so_far": c.ahead_so_far,
         "at": c.compute,
         "probability_best": c.best,
         "probability_best_new_run": c.probability_best(new_run=True),
@@ -241,8 +289,8 @@ def _recipe_record(c: ComparedRecipes, recipe: RecipeEstimate) -> dict[str, Any]
     extrapolation = [
         {
             "compute": budget,
-            "pass_rate": recipe.predict(budget),
-            "ci": c.interval(recipe.curves(np.array([[budget]]), Scope.RECIPE)[:, 0]),
+            "pass_rate": recipe.expected(budget),
+            "ci": c.interval(recipe.forecast(budget, Scope.RECIPE)),
             "supported": bool(c.supported(recipe.name, budget)),
         }
         for budget in c.compute
@@ -264,16 +312,15 @@ def recipe_frame(c: ComparedRecipes) -> pd.DataFrame:
     import pandas as pd
 
     rows, budget = [], c.compute[0]
-    C = np.array([[budget]])
     new_best = c.probability_best(new_run=True)
     for recipe in c.recipes:
-        R_low, R_high = c.interval(recipe.curves(C, Scope.RECIPE)[:, 0])
+        R_low, R_high = c.interval(recipe.forecast(budget, Scope.RECIPE))
         A_low, A_high = c.interval(recipe.ceilings(Scope.RECIPE))
         new_low, new_high = c.interval(recipe.ceilings(Scope.NEW_RUN))
         rows.append(
             {
                 "seeds": recipe.n_seeds, "verdict": str(recipe.verdict), "at": budget,
-                "pass_rate": float(recipe.predict(budget)), "pass_rate_low": R_low, "pass_rate_high": R_high,
+                "pass_rate": recipe.expected(budget), "pass_rate_low": R_low, "pass_rate_high": R_high,
                 "p_best": c.best[recipe.name], "p_best_new_run": new_best[recipe.name],
                 "A": recipe.summary["A"], "A_low": A_low, "A_high": A_high,
                 "A_new_run_low": min(A_low, new_low), "A_new_run_high": max(A_high, new_high),

@@ -128,12 +128,10 @@ def compare_pair(
 ) -> PairComparison:  # fmt: skip
     """Compare two recipes in every respect; ``verdicts`` are those on A and on the pass rate at the first budget."""
     tail, unit = 0.5 * (1.0 - confidence_level), x.fits[0].compute_unit
-    C = np.array([budgets])
-    point = (x.predict(C) - y.predict(C))[0]
-    draws, new = (x.curves(C, scope) - y.curves(C, scope) for scope in (Scope.RECIPE, Scope.NEW_RUN))
-    by_budget = {
-        budget: difference_of(float(point[i]), draws[:, i], new[:, i], tail) for i, budget in enumerate(budgets)
-    }
+    by_budget = {}
+    for C in budgets:
+        draws, new = (x.forecast(C, scope) - y.forecast(C, scope) for scope in (Scope.RECIPE, Scope.NEW_RUN))
+        by_budget[C] = difference_of(x.expected(C) - y.expected(C), draws, new, tail)
     dA, dA_new = (x.ceilings(scope) - y.ceilings(scope) for scope in (Scope.RECIPE, Scope.NEW_RUN))
     ratios = {}
     for share in SHARES:

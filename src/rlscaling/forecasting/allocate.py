@@ -15,10 +15,11 @@ from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.standing import standing
 from rlscaling.fitting.verdict import Verdict
-from rlscaling.forecasting.extrapolate import N_DRAWS, extrapolate
+from rlscaling.forecasting.extrapolate import extrapolate
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, plus_minus, rough, unit_text
 from rlscaling.solver.intervals import half_width_68, probability_best
+from rlscaling.uncertainty.combined import N_DRAWS
 from rlscaling.validation import RngLike, entropy_of, renamed
 
 DROP = 0.05  # probability of being the best below which a recipe gets nothing

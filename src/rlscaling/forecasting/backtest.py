@@ -22,12 +22,12 @@ from rlscaling.forecasting.backtest_results import (
     FamilyBacktest,
     ForecastOrigin,
 )
-from rlscaling.forecasting.combined import AVERAGED, DAMPED_TREND, SIGMOID, damped_trend, forecast_limits, last_value
-from rlscaling.forecasting.combined import LAST_VALUE as BASELINE
 from rlscaling.forecasting.extrapolate import COMBINED, extrapolate, method_of
 from rlscaling.printing.numbers import number, unit_text
 from rlscaling.traces.trace import Trace
 from rlscaling.uncertainty.bootstrap import bootstrap
+from rlscaling.uncertainty.combined import AVERAGED, DAMPED_TREND, SIGMOID, damped_trend, forecast_limits, last_value
+from rlscaling.uncertainty.combined import LAST_VALUE as BASELINE
 from rlscaling.uncertainty.prior import Prior, learn_prior
 from rlscaling.validation import RngLike, entropy_of, renamed
 

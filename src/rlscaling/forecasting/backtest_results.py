@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlscaling.arrays import Array
-from rlscaling.forecasting.combined import AVERAGED, SIGMOID
-from rlscaling.forecasting.combined import LAST_VALUE as BASELINE
 from rlscaling.forecasting.extrapolate import COMBINED, method_of
 from rlscaling.printing.document import Document, Table
 from rlscaling.printing.numbers import number, rough, unit_text
 from rlscaling.traces.trace import Trace
+from rlscaling.uncertainty.combined import AVERAGED, SIGMOID
+from rlscaling.uncertainty.combined import LAST_VALUE as BASELINE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,31 +15,31 @@ from rlscaling.fitting.data import recent_weights, relative_to_fit
 from rlscaling.fitting.fit import refit
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, Verdict
-from rlscaling.forecasting.combined import (
+from rlscaling.forecasting.results import Forecast, PastForecast, Reach
+from rlscaling.solver.fitted_model import score_range, score_scale
+from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
+from rlscaling.uncertainty.combined import (
     AVERAGED,
     LAST_VALUE,
+    N_DRAWS,
     SIGMOID,
     Outlook,
     combine,
     last_value,
+    outlook_of_posterior,
     point_forecast,
     weight_of_sigmoid,
 )
-from rlscaling.forecasting.results import Forecast, PastForecast, Reach
-from rlscaling.solver.fitted_model import score_range, score_scale
-from rlscaling.uncertainty.bootstrap import Bootstrap, bootstrap
-from rlscaling.uncertainty.posterior import posterior
 from rlscaling.uncertainty.prior import DEFAULT, Prior
 from rlscaling.uncertainty.seed_spread import SEED_SD
 from rlscaling.validation import RngLike, check_seed_sd, entropy_of, with_count_note
 
-N_DRAWS = 1000
 COMBINED = "combined"
 METHODS = (COMBINED, SIGMOID, AVERAGED)
 OLD_NAMES = {"auto": AVERAGED, "power_law": "power-law", "last_value": LAST_VALUE}
 """Names of forecasting methods before 0.1, accepted until 1.0."""
 
-MEASURED_BEYOND = 4.0  # of all but the sigmoid: benchmarks/forecast.py
+MEASURED_BEYOND = 4.0  # of the averaged forecast: benchmarks/forecast.py
 PAST, LATE = 0.5, 0.8  # of the compute: a track record is that of a forecast from the first to beyond the second
 
 
@@ -101,9 +101,9 @@ def extrapolate(
 
     Notes
     -----
-    When the ceiling is not identified a number is given only to four times the data (``supported``; twice with
-    ``sigmoid``), as far as its accuracy has been measured; the interval is given at any budget, and is wide where the
-    data say little. A run of 3k hours says nothing about 100k.
+    When the ceiling is not identified a number is given only to twice the data (``supported``; four times with
+    ``averaged``); the interval is given at any budget, and is wide where the data say little. A run of 3k hours says
+    nothing about 100k.
 
     Examples
     --------
@@ -199,12 +199,10 @@ def _averaged(r: _Request) -> Forecast:
 
 def _of_posterior(r: _Request, entropy: int) -> tuple[Outlook, str]:
     """Return the median and the draws of the posterior, and a note on it."""
-    belief = posterior(r.fit.fitted_model(), r.prior)
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
-    runs, evaluations = belief.draw(rng, N_DRAWS).runs(r.budgets, rng, r.noise_scale(N_DRAWS, entropy))
+    scale = r.noise_scale(N_DRAWS, entropy)
+    outlook, belief = outlook_of_posterior(r.fit, r.budgets, entropy, prior=r.prior, noise_scale=scale)
     slow = belief.shape_probability("slow")
-    how = f"average over curves: {slow:.2f} on the slow shape; prior: {belief.prior.source}"
-    return Outlook(np.median(runs, axis=0), runs, evaluations), how
+    return outlook, f"average over curves: {slow:.2f} on the slow shape; prior: {belief.prior.source}"
 
 
 def _new_run(r: _Request, runs: Array, entropy: int) -> Array:
@@ -222,7 +220,7 @@ def _combined(r: _Request) -> Forecast:
     entropy = boot.rng_seed
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(6,)))
     outlook, members = combine(r.fit, r.budgets, _of_sigmoid(r, boot), lambda: _of_posterior(r, entropy)[0], rng)
-    supported, note = r.supported(MEASURED_BEYOND)
+    supported, note = r.supported(SUPPORTED_BEYOND)
     notes = with_count_note((*r.fit.notes, *note), boot.n_resamples, boot.confidence_level)
     return Forecast(
         fit=r.fit, compute=r.budgets, pass_rate=outlook.pass_rate, distribution=outlook.distribution,

@@ -12,13 +12,6 @@ from rlscaling.arrays import Array
 from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
-from rlscaling.forecasting.combined import (
-    AVERAGED,
-    DAMPED_TREND,
-    LAST_VALUE,
-    SIGMOID,
-    weight_of_sigmoid,
-)
 from rlscaling.forecasting.extrapolate import extrapolate
 from rlscaling.forecasting.results import Forecast
 from rlscaling.printing.document import Document
@@ -26,6 +19,13 @@ from rlscaling.printing.numbers import interval, number, percent, plus_minus, pr
 from rlscaling.solver.fitted_model import score_scale
 from rlscaling.solver.intervals import ConfidenceInterval, half_width_68, percentile_interval
 from rlscaling.uncertainty.bootstrap import Bootstrap
+from rlscaling.uncertainty.combined import (
+    AVERAGED,
+    DAMPED_TREND,
+    LAST_VALUE,
+    SIGMOID,
+    weight_of_sigmoid,
+)
 from rlscaling.validation import RngLike, check_level
 
 GAIN = 0.01  # of the pass rate; for unbounded scores a share of their range

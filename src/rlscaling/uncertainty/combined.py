@@ -23,8 +23,11 @@ from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.verdict import THRESHOLDS, Verdict
 from rlscaling.solver.departures import HORIZON
 from rlscaling.solver.fitted_model import score_range, score_scale
+from rlscaling.uncertainty.posterior import Posterior, posterior
+from rlscaling.uncertainty.prior import DEFAULT, Prior
 
 LAST_VALUE, DAMPED_TREND, AVERAGED, SIGMOID = "last-value", "damped-trend", "averaged", "sigmoid"
+N_DRAWS = 1000  # of the posterior
 LAST_SHARE = 20  # the last value is the mean of the last 1/20 of the evaluations
 LAST_WEIGHT, LAST_LOSES = 0.5, 0.15  # weight of the last value at the data, and what it loses a doubling
 TREND_SHARE, LEAST_IN_TREND = 0.7, 5  # of the evaluations, the latest: those that give the slope
@@ -48,6 +51,16 @@ class Outlook:
     pass_rate: Array
     distribution: Array
     evaluations: Array
+
+
+def outlook_of_posterior(
+    fit: SigmoidFit, budgets: Array, entropy: int, *, prior: Prior = DEFAULT, noise_scale: Array | float = 1.0
+) -> tuple[Outlook, Posterior]:
+    """Return the median and the draws of the posterior at ``budgets`` (n,), and the posterior itself."""
+    belief = posterior(fit.fitted_model(), prior)
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(3,)))
+    runs, evaluations = belief.draw(rng, N_DRAWS).runs(budgets, rng, noise_scale)
+    return Outlook(np.median(runs, axis=0), runs, evaluations), belief
 
 
 def last_value(fit: SigmoidFit) -> float:

@@ -9,7 +9,9 @@ import pytest
 
 from rlscaling import Verdict, bootstrap, extrapolate, fit_sigmoid
 from rlscaling.curves.sigmoid import sigmoid
-from rlscaling.forecasting.combined import (
+from rlscaling.solver.departures import HORIZON
+from rlscaling.solver.intervals import ConfidenceInterval
+from rlscaling.uncertainty.combined import (
     AVERAGED,
     DAMPED_TREND,
     LAST_VALUE,
@@ -20,8 +22,6 @@ from rlscaling.forecasting.combined import (
     point_forecast,
     weight_of_sigmoid,
 )
-from rlscaling.solver.departures import HORIZON
-from rlscaling.solver.intervals import ConfidenceInterval
 
 RNG = np.random.default_rng(5)
 C = np.arange(0.0, 4001.0, 100.0)
@@ -53,8 +53,8 @@ def test_weight_of_the_sigmoid_by_what_is_known() -> None:
         around = {**EARLY.confidence_interval, "A": ConfidenceInterval(0.6 - half_width, 0.6 + half_width)}
         return dataclasses.replace(EARLY, verdict=verdict, confidence_interval=around)
 
-    assert weight_of_sigmoid(known_to(0.02, Verdict.IDENTIFIED), budgets).tolist() == [1.0, 1.0, 1.0]
-    assert weight_of_sigmoid(known_to(0.05, Verdict.APPROXIMATE), budgets).tolist() == [0.0, 1.0, 1.0]
+    assert weight_of_sigmoid(known_to(0.019, Verdict.IDENTIFIED), budgets).tolist() == [1.0, 1.0, 1.0]
+    assert weight_of_sigmoid(known_to(0.05, Verdict.APPROXIMATE), budgets) == pytest.approx([0.0, 1.0, 1.0])
     assert weight_of_sigmoid(known_to(0.075, Verdict.WEAK), budgets) == pytest.approx([0.0, 0.5, 0.5])
     assert weight_of_sigmoid(known_to(0.2, Verdict.NOT_IDENTIFIED), budgets).tolist() == [0.0, 0.0, 0.0]
     assert how_known(known_to(0.01, Verdict.MISFIT), 0.1, 0.05) == 0.0

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from rlscaling.comparing.common_ceiling import CommonCeiling as CommonCeiling
     from rlscaling.comparing.compare import Comparison as Comparison
     from rlscaling.comparing.compare import compare as compare
+    from rlscaling.comparing.compare import decompose as decompose
     from rlscaling.comparing.crossover import Crossover as Crossover
     from rlscaling.comparing.crossover import Multiplier as Multiplier
+    from rlscaling.comparing.decomposition import Decomposition as Decomposition
     from rlscaling.comparing.leave_one_out import LeaveOneOut as LeaveOneOut
     from rlscaling.comparing.leave_one_out import leave_one_out as leave_one_out
     from rlscaling.comparing.pairwise import PairVerdict as PairVerdict
@@ -98,8 +100,9 @@ _PUBLIC = {
     "batch.fit_many": ("fit_many",),
     "batch.fit_table": ("FitTable",),
     "comparing.common_ceiling": ("CommonCeiling",),
-    "comparing.compare": ("Comparison", "compare"),
+    "comparing.compare": ("Comparison", "compare", "decompose"),
     "comparing.crossover": ("Crossover", "Multiplier"),
+    "comparing.decomposition": ("Decomposition",),
     "comparing.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "comparing.pairwise": ("PairVerdict",),
     "comparing.two_recipes": ("PairComparison",),

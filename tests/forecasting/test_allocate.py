@@ -69,3 +69,13 @@ def test_bug_a_flat_run_that_stands_higher_is_not_dropped() -> None:
 
 def compute_of(allocation: Allocation, recipe: str) -> float:
     return next(share.compute for share in allocation.shares if share.recipe == recipe)
+
+
+def test_a_run_with_a_few_bad_evaluations_takes_part_without_them() -> None:
+    C = np.arange(0, 16_001, 400.0)
+    y = TRUTH.predict(C) + np.random.default_rng(3).normal(0, 0.004, len(C))
+    y[30] = 0.05
+    other = fit_sigmoid(C, TRUTH.predict(C) - 0.05 * (C / C[-1]) + np.random.default_rng(4).normal(0, 0.004, len(C)))
+    found = allocate({"glitch": fit_sigmoid(C, y), "other": other}, 10_000, rng=0)
+    assert found.headline.startswith("extend glitch by")
+    assert "note: glitch takes part without the evaluation at 12000 GPU-hours" in str(found)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from rlscaling.arrays import Array
 from rlscaling.comparing.compared_recipes import ComparedRecipes
+from rlscaling.comparing.decomposition import Decomposition
 from rlscaling.comparing.inputs import ComparisonInputs, R0_notes, check_comparable, check_fixed_R0
 from rlscaling.comparing.joint_fit import JointData, Progress, fit_group
 from rlscaling.comparing.recipe_estimate import estimate_recipes, scale_of
@@ -209,3 +210,63 @@ def _spread(runs: ComparisonInputs, params: Array) -> SeedSpread | None:
     fits = [runs.recipes[name][j] for name, index in seeds.items() for j in index]
     errors = np.array([own_error(fit.fitted_model()) for fit in fits])
     return spread_of(seeds, names, params[rows][:, 0], errors)
+
+
+def decompose(
+    x: SigmoidFit | Sequence[SigmoidFit],
+    y: SigmoidFit | Sequence[SigmoidFit],
+    pass_rate: float | None = None,
+    *,
+    names: tuple[str, str] = ("x", "y"),
+    rng: RngLike = None,
+    **options: Any,
+) -> Decomposition:
+    """Return where a gain in compute comes from: fewer steps to the same pass rate, or less compute per step.
+
+    Parameters
+    ----------
+    x, y : SigmoidFit or sequence of SigmoidFit
+        Two recipes, each with one run or several; the traces must say their steps.
+    pass_rate : float, optional
+        To be reached. Default: the pass rate that both have reached at the end of their common compute.
+    names : tuple of str
+        What the recipes are called.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same numbers.
+    **options
+        Other options of `compare`.
+
+    Returns
+    -------
+    Decomposition
+        ``compute = steps x compute per step``, each of ``y`` over that of ``x``, with its interval.
+
+    Raises
+    ------
+    FitError
+        For a run that does not say its steps, and as in `compare`.
+
+    References
+    ----------
+    ScaleRL (arXiv 2510.13786), section A.20.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rlscaling import SigmoidParams, Trace, decompose, fit_trace
+    >>> step = np.arange(0, 801, 20)
+    >>> fits = []
+    >>> for hours_per_step, C_mid in ((10.0, 2000.0), (15.0, 3000.0)):
+    ...     C = step * hours_per_step
+    ...     y = SigmoidParams(0.6, 1.9, C_mid, 0.35).predict(C) + np.random.default_rng(0).normal(0, 0.003, len(C))
+    ...     fits.append(fit_trace(Trace(C, y, columns={"step": step})))
+    >>> found = decompose(*fits, 0.5, rng=0)
+    >>> round(found.per_step, 3), 0.8 < found.steps < 1.25
+    (1.5, True)
+    """
+    fits = dict(zip(names, (x, y), strict=True))
+    compute = options.pop("compute", None)
+    first = x if isinstance(x, SigmoidFit) else next(iter(x), None)
+    if compute is None and isinstance(first, SigmoidFit):
+        compute = first.compute_range[1]  # no budget matters here
+    return compare(fits, compute=compute, rng=rng, **options).decompose(*names, pass_rate)

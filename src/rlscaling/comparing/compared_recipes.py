@@ -13,6 +13,7 @@ import numpy as np
 from rlscaling.arrays import Array
 from rlscaling.comparing.common_ceiling import MOST_RUNS, CommonCeiling, refit_with_common_ceiling
 from rlscaling.comparing.crossover import Crossover, Multiplier
+from rlscaling.comparing.decomposition import Decomposition, decomposition_of
 from rlscaling.comparing.joint_fit import JointData
 from rlscaling.comparing.pairwise import DECIDED, PairVerdict, PairwiseDifferences, pairwise_differences
 from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
@@ -322,6 +323,14 @@ class ComparedRecipes:
         By default the pass rate that both have reached at the end of their common compute.
         """
         return multiplier(*self._two(x, y), pass_rate, self.confidence_level)
+
+    def decompose(self, x: str, y: str, pass_rate: float | None = None) -> Decomposition:
+        """Return where the `multiplier` of two recipes comes from: fewer steps, or less compute per step.
+
+        Both ratios have intervals [ScaleRL, A.20]. The traces must say their steps.
+        """
+        first, second = self._two(x, y)
+        return decomposition_of(self.multiplier(x, y, pass_rate), {x: first.fits, y: second.fits})
 
     def pair(self, x: str, y: str) -> PairComparison:
         """Return all results for two recipes."""

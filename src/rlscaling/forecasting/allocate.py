@@ -14,6 +14,7 @@ from rlscaling.errors import FitError
 from rlscaling.fitting.budgets import check_budgets
 from rlscaling.fitting.sigmoid_fit import SigmoidFit
 from rlscaling.fitting.standing import standing
+from rlscaling.fitting.strays import without_strays
 from rlscaling.fitting.verdict import Verdict
 from rlscaling.forecasting.extrapolate import extrapolate
 from rlscaling.printing.document import Document, Table
@@ -55,6 +56,7 @@ class Allocation(Document):
     at: float
     compute_unit: str
     rng_seed: int
+    notes: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -70,6 +72,10 @@ class Allocation(Document):
     def tables(self) -> list[Table]:
         """Return the table."""
         return [Table.of(self._header(), self._rows())]
+
+    def footnotes(self) -> list[str]:
+        """Return the notes."""
+        return [f"note: {note}" for note in self.notes]
 
     def _rows(self) -> list[list[str]]:
         """Return one row per recipe as text."""
@@ -89,7 +95,7 @@ class Allocation(Document):
     def _record(self) -> dict[str, Any]:
         return {
             "headline": self.headline, "budget": self.budget, "at": self.at, "compute_unit": self.compute_unit,
-            "shares": [asdict(share) for share in self.shares], "rng_seed": self.rng_seed,
+            "shares": [asdict(share) for share in self.shares], "rng_seed": self.rng_seed, "notes": self.notes,
         }  # fmt: skip
 
 
@@ -138,6 +144,8 @@ def allocate(
     units = sorted({fit.compute_unit for fit in fits.values()})
     if len(units) > 1:
         raise FitError(f"compute is in {' and '.join(units)}; give runs in one unit")
+    repaired = {name: found for name, fit in fits.items() if (found := without_strays(fit)) is not None}
+    fits = {name: repaired[name].fit if name in repaired else fit for name, fit in fits.items()}
     first = next(iter(fits.values()))
     total = float(check_budgets(first, budget, option="budget=")[0])
     target = float(check_budgets(first, compute, option="compute=")[0])
@@ -159,7 +167,8 @@ def allocate(
         )
         for k in order
     )
-    return Allocation(shares, total, target, units[0], entropy)
+    notes = tuple(f"{name} takes part {found.sentence}" for name, found in repaired.items())
+    return Allocation(shares, total, target, units[0], entropy, notes)
 
 
 def _draws(fit: SigmoidFit, target: float, seed: np.random.SeedSequence) -> Array:

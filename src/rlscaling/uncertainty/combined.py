@@ -32,7 +32,7 @@ LAST_SHARE = 20  # the last value is the mean of the last 1/20 of the evaluation
 LAST_WEIGHT, LAST_LOSES = 0.5, 0.15  # weight of the last value at the data, and what it loses a doubling
 TREND_SHARE, LEAST_IN_TREND = 0.7, 5  # of the evaluations, the latest: those that give the slope
 FADES = 2.5  # of log compute: over this much the slope of the trend falls to 1 / e
-WIDENING = 0.35  # of the spread, for each doubling beyond the first, where the ceiling is not known
+WIDENING = 0.45  # of the spread, for each doubling beyond the first, where the ceiling is not known
 TREND_SPREAD = 0.75  # of what the trend adds, in the spread of unbounded scores: nothing holds those back
 WIDEST = 4.0  # times the range of the scores that a run's own compute may add to those that have no bounds
 

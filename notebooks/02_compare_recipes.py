@@ -29,6 +29,7 @@ from rlscaling import (
     Trace,
     compare,
     datasets,
+    decompose,
     fit_trace,
     leave_one_out,
     plot_comparison,
@@ -98,7 +99,8 @@ plot_crossover(late, "scalerl", "batch-2048", ax=axes[1])
 print(late.crossover("scalerl", "batch-2048"))
 
 # %% [markdown]
-# The first line decides at the budget: `batch-2048` is best with a probability of 0.98. Whether its *ceiling* is higher
+# At the budget `batch-2048` is most likely best, with a probability of 0.98 for these runs. It is not *decided*, since new
+# runs with other seeds may come out the other way; more seeds would tell. Whether its *ceiling* is higher
 # than that of `scalerl` is left `undecided`. The tables of pairs allow for all pairs at once, and for runs that leave
 # the sigmoid after they were last seen. For the same reason the interval of the crossing has no useful upper end.
 #
@@ -107,6 +109,23 @@ print(late.crossover("scalerl", "batch-2048"))
 
 # %%
 print(late.multiplier("scalerl", "batch-2048"))
+
+
+# %% [markdown]
+# Fewer steps or cheaper steps? Where traces have a `step` column, the factor is taken apart. Here a second recipe needs
+# twice as many steps, each of two thirds of the compute:
+
+
+# %%
+def with_steps(hours_per_step, C_mid, seed):
+    step = np.arange(0, 1_601, 20)
+    curve = SigmoidParams(0.61, 1.92, C_mid, 0.35)
+    trace = simulate(curve, compute=step * hours_per_step, rng=seed, **NOISE)
+    return fit_trace(Trace(trace.compute, trace.pass_rate, columns={"step": step}))
+
+
+parts = decompose(with_steps(15.0, 3_000, 30), with_steps(10.0, 4_000, 31), 0.5, names=("few", "cheap"), rng=0)
+parts
 
 # %% [markdown]
 # ## Seeds
@@ -190,3 +209,6 @@ x, y = (late.recipe(name).summary["B"] for name in ("scalerl", "generations-8"))
 assert x < y
 assert forced.B[0] > forced.B[1]  # the order is reversed
 assert selection.choice.form.startswith("sigmoid")
+assert abs(parts.per_step - 2 / 3) < 0.01
+low, high = parts.confidence_interval["steps"]
+assert low < 2.0 < high

@@ -27,7 +27,7 @@ def test_demo_tells_compares_and_writes(run: Any, here: Path) -> None:
         "\ninside the forecast interval [0.6",
         "the 9 later evaluations, which the fit never saw.",
         "\n2. Two simulated recipes: which one for 100,000 GPU-hours?\n",
-        "\ndecided: batch-2048 is best at 100,000 GPU-hours",
+        "\nundecided: batch-2048 is most likely best at 100,000 GPU-hours",
         "batch-2048 overtakes scalerl at 3",
         "\n  rlscaling fit rlscaling-demo/scalerl-8b.jsonl --compute 100000",
     ):

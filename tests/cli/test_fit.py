@@ -96,7 +96,7 @@ def test_json_of_one_run(run: Any) -> None:
     said = run("fit", "scalerl.jsonl", "--compute", 100000, "--json", "--seed", 7)
     record = said.json
     assert (said.code, said.err) == (0, "")
-    assert set(record) == KEYS | HEAD
+    assert set(record) == KEYS | HEAD | {"forecast_method", "past_forecast"}
     assert next(iter(record)) == "verdict"
     assert (record["schema_version"], record["version"], record["seed"]) == (2, rlscaling.__version__, 7)
     fit = fit_trace(read_trace("scalerl.jsonl"))

@@ -89,8 +89,8 @@ def backtest(
     cutoffs : array-like, optional
         Compute at which the beginnings end. Default: up to 8, a factor of the square root of 2 apart, from half of the
         compute downwards, as far as a fit has 5 points.
-    methods : sequence of {"combined", "sigmoid", "averaged", "damped-trend", "power-law", "last-value"}, optional
-        Default: all. ``combined``, ``sigmoid`` and ``averaged`` are the methods of `extrapolate`; ``last-value``, the
+    methods : sequence of {"combined", "sigmoid", "averaged", "damped-trend", "power-law", "last-value"}
+        None takes all. ``combined``, ``sigmoid`` and ``averaged`` are the methods of `extrapolate`; ``last-value``, the
         mean of the last twentieth of the evaluations, and ``damped-trend`` are members of the first.
     prior : Prior or "leave-one-out", optional
         Of ``combined`` and ``averaged``. Of several runs ``"leave-one-out"`` forecasts each with the prior that

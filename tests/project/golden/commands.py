@@ -37,6 +37,7 @@ CALLS = {
     "loo-by-recipe": "loo seeds/*.jsonl --reference sturdy --seed 0",
     "backtest": "backtest demo/scalerl.jsonl --seed 0",
     "backtest-cutoffs": "backtest demo/batch-2048.jsonl --cutoffs 12000 25000 --models sigmoid last_value --seed 0",
+    "backtest-pool": "backtest demo/scalerl.jsonl demo/batch-512.jsonl --pool --methods combined last-value",
     "plan": "plan demo/scalerl-8k.jsonl --seed 0",
     "plan-at": "plan demo/scalerl-8k.jsonl --target 0.01 --at 100000 --next 2000 --seed 0",
     "plan-split": "plan demo/scalerl.jsonl demo/batch-512.jsonl --split 10000 --seed 0",

@@ -99,8 +99,8 @@ plot_crossover(late, "scalerl", "batch-2048", ax=axes[1])
 print(late.crossover("scalerl", "batch-2048"))
 
 # %% [markdown]
-# At the budget `batch-2048` is most likely best, with a probability of 0.98 for these runs. It is not *decided*, since new
-# runs with other seeds may come out the other way; more seeds would tell. Whether its *ceiling* is higher
+# At the budget `batch-2048` is most likely best, with a probability of 0.98 for these runs. It is not *decided*, since
+# new runs with other seeds may come out the other way; more seeds would tell. Whether its *ceiling* is higher
 # than that of `scalerl` is left `undecided`. The tables of pairs allow for all pairs at once, and for runs that leave
 # the sigmoid after they were last seen. For the same reason the interval of the crossing has no useful upper end.
 #
@@ -114,7 +114,6 @@ print(late.multiplier("scalerl", "batch-2048"))
 # %% [markdown]
 # Fewer steps or cheaper steps? Where traces have a `step` column, the factor is taken apart. Here a second recipe needs
 # twice as many steps, each of two thirds of the compute:
-
 
 # %%
 def with_steps(hours_per_step, C_mid, seed):

@@ -115,6 +115,7 @@ print(late.multiplier("scalerl", "batch-2048"))
 # Fewer steps or cheaper steps? Where traces have a `step` column, the factor is taken apart. Here a second recipe needs
 # twice as many steps, each of two thirds of the compute:
 
+
 # %%
 def with_steps(hours_per_step, C_mid, seed):
     step = np.arange(0, 1_601, 20)

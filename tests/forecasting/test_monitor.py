@@ -113,3 +113,20 @@ def test_the_reference_fit_cuts_the_weights() -> None:
     fit = reference_fit(RUN, weights=w)
     assert fit is not None
     np.testing.assert_array_equal(fit.data.weights, w[: len(fit.data)])
+
+
+@pytest.mark.parametrize("kind", ["grows", "outliers"])
+def test_other_noise_is_no_alarm(kind: str) -> None:
+    """Runs whose noise grows, or with 3 % outliers, raised an alarm in .03 to .05."""
+    C, alarms = np.linspace(0.0, 15_000.0, 100), 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 17])
+        noise = 0.005 * rng.standard_normal(len(C))
+        if kind == "grows":
+            noise = noise * (1.0 + C / C[-1])
+        else:
+            noise += 0.03 * rng.standard_normal(len(C)) * (rng.random(len(C)) < 0.03)
+        run = Trace(C, TRUTH.predict(C) + noise)
+        fit = fit_trace(run, max_compute=7500, min_compute=0)
+        alarms += fit.verdict.has_curve and not monitor(run, fit).healthy
+    assert alarms <= 1

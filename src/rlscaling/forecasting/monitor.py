@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from rlscaling.arrays import Array, Mask
-from rlscaling.curves.sigmoid import sigmoid
 from rlscaling.errors import FitError
 from rlscaling.fitting.data import relative_to_fit
 from rlscaling.fitting.fit import fit_beginning, fit_trace
@@ -22,7 +21,7 @@ from rlscaling.fitting.verdict import MIN_POINTS_FOR_INTERVAL, check_enough_poin
 from rlscaling.printing.document import Document
 from rlscaling.printing.numbers import number, unit_text
 from rlscaling.solver.fitted_model import FittedModel
-from rlscaling.solver.resampling import replicates
+from rlscaling.solver.resampling import SCHEME, replicates
 from rlscaling.traces.trace import Trace
 
 SEED = 251013788  # fixed, so that a run always gets the same alarm
@@ -34,8 +33,10 @@ HORIZON = 2.0  # times the fitted compute: how far one fit is watched
 MOST_LATER = 200  # later evaluations; beyond, fit again
 ALLOWANCE = 0.5  # sd per evaluation that the CUSUM forgives
 FALSE_ALARMS = 0.005  # of series of normal residuals, over the whole horizon
-MARGIN = 3.0  # added to that limit: residuals of healthy runs have heavier tails (benchmarks/monitor.py)
+MARGIN = 4.0  # added to that limit: residuals of healthy runs have heavier tails (benchmarks/monitor.py)
 TRUNCATION = 0.10  # runs destabilise when 10 to 15 % of the generations are cut off [ScaleRL, A.15]
+LEAST_LATER = 8  # later evaluations, for the size of their noise
+MEDIAN_OF_NORMAL = 0.6745  # of the absolute value
 RECENT = 3  # evaluations behind a warning
 ENTROPY_SHARE = 0.05  # of the entropy at the start: below, the policy has collapsed
 STALL = 5.0  # median gaps without a row
@@ -61,7 +62,7 @@ class MonitorReport(Document):
     compute, z, cusum : arrays of shape (n,)
         Later evaluations: their one-step-ahead residuals in sd, and the larger side of the CUSUM.
     limit : float
-        Of the CUSUM: the 0.995 quantile of the largest CUSUM of as many independent normal residuals, plus 3.
+        Of the CUSUM: the 0.995 quantile of the largest CUSUM of as many independent normal residuals, plus 4.
     direction : str
         ``below``, ``above``, or empty without an alarm on the curve.
     """
@@ -236,11 +237,12 @@ def _watch(model: FittedModel, C: Array, y: Array, scale: Array) -> tuple[Array,
     are weighted by how well they predicted so far, as long as their effective number is 100 or more.
     """
     rng = np.random.default_rng(SEED)
-    A, B, C_mid, R0 = (column[:, None] for column in replicates(model, "ar1", rng, N_REPLICATES).parameters.T)
+    drawn = replicates(model, SCHEME, rng, N_REPLICATES)
     compute = np.concatenate([model.series.compute[-1:], C])
-    off = np.concatenate([model.series.y[-1:], y]) - sigmoid(compute[None, :], A, B, C_mid, R0)
+    off = np.concatenate([model.series.y[-1:], y]) - drawn.curves(compute)
     off /= np.concatenate([1.0 / np.sqrt(model.series.weights[-1:]), scale])
     rho, marginal = _noise(model, rng)
+    marginal = max(marginal, _later_noise(np.median(off[:, 1:], axis=0)))
     step = float(np.median(np.diff(model.series.compute)))
     log_weight, z = np.zeros(N_REPLICATES), np.empty(len(y))
     for t in range(len(y)):
@@ -261,6 +263,16 @@ def _noise(model: FittedModel, rng: np.random.Generator) -> tuple[float, float]:
     """Return correlation and size of the noise, conservatively: the 0.9 quantiles of their posterior."""
     rho, innovation = model.noise.draw(rng, N_REPLICATES)
     return float(np.quantile(rho, SAFE)), float(np.quantile(innovation / np.sqrt(1.0 - rho**2), SAFE))
+
+
+def _later_noise(off: Array) -> float:
+    """Return the size of the later noise, from second differences, which no curve and no steady decline is in.
+
+    A run that has left its curve is no noisier for it; one whose noise has grown has not left it.
+    """
+    if len(off) < LEAST_LATER:
+        return 0.0
+    return float(np.median(np.abs(np.diff(off, 2)))) / (MEDIAN_OF_NORMAL * math.sqrt(6.0))
 
 
 def _effective(log_weight: Array) -> float:

@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from rlscaling.report.content import RunReport as RunReport
     from rlscaling.report.make import Report as Report
     from rlscaling.report.make import make_report as make_report
+    from rlscaling.traces.prompt_counts import PromptCounts as PromptCounts
+    from rlscaling.traces.prompt_counts import read_counts as read_counts
     from rlscaling.traces.trace import Trace as Trace
     from rlscaling.traces.trace_files import write_trace as write_trace
     from rlscaling.traces.trace_files import write_traces as write_traces
@@ -91,6 +93,11 @@ if TYPE_CHECKING:
     from rlscaling.traces.writer import TraceWriter as TraceWriter
     from rlscaling.uncertainty.bootstrap import Bootstrap as Bootstrap
     from rlscaling.uncertainty.bootstrap import bootstrap as bootstrap
+    from rlscaling.uncertainty.pass_at_k import PairedDifference as PairedDifference
+    from rlscaling.uncertainty.pass_at_k import PassAtK as PassAtK
+    from rlscaling.uncertainty.pass_at_k import first_k_no_better as first_k_no_better
+    from rlscaling.uncertainty.pass_at_k import paired_difference as paired_difference
+    from rlscaling.uncertainty.pass_at_k import pass_at_k as pass_at_k
     from rlscaling.uncertainty.prior import Prior as Prior
     from rlscaling.uncertainty.prior import learn_prior as learn_prior
     from rlscaling.uncertainty.seed_spread import SeedSpread as SeedSpread
@@ -133,11 +140,13 @@ _PUBLIC = {
     "readers.read": ("read_trace", "read_traces"),
     "report.content": ("RunReport",),
     "report.make": ("Report", "make_report"),
+    "traces.prompt_counts": ("PromptCounts", "read_counts"),
     "traces.trace": ("Trace",),
     "traces.trace_files": ("write_trace", "write_traces"),
     "traces.trainer_callback": ("trace_callback",),
     "traces.writer": ("TraceWriter",),
     "uncertainty.bootstrap": ("Bootstrap", "bootstrap"),
+    "uncertainty.pass_at_k": ("PairedDifference", "PassAtK", "first_k_no_better", "paired_difference", "pass_at_k"),
     "uncertainty.prior": ("Prior", "learn_prior"),
     "uncertainty.seed_spread": ("SeedSpread", "seed_spread"),
 }

@@ -32,6 +32,16 @@ def test_a_finished_run_gains_nothing_and_a_rising_one_does() -> None:
     assert "more than 0.01 with probability" in str(promised)
 
 
+def test_next_to_no_compute_buys_next_to_nothing() -> None:
+    """The forecast of a noisy run does not begin where its posterior ends: that step is no gain."""
+    for seed in range(5):
+        C = np.arange(0.0, 8001.0, 800.0)
+        y = sigmoid(C, 0.6, 1.8, 2500.0, 0.3) + np.random.default_rng(seed).normal(0, 0.01, len(C))
+        gain = expected_gain(fit_sigmoid(C, y, min_compute=0), 1e-3, rng=0)
+        assert abs(gain.value) < 1e-5
+        assert gain.error < 1e-3
+
+
 def test_record_and_levels() -> None:
     gain = expected_gain(run(3000.0, 8000), rng=0, threshold=0.005)
     assert gain.next_compute == 5000.0

@@ -54,6 +54,8 @@ def test_a_file_comes_back(tmp_path: Path) -> None:
         (([0.0], [[1, 2]], 4, ("a", "a")), "1 different names for 2 prompts"),
         (([0.0], [[0, 0]], 0), "no samples at all"),
         (([0.0, 1.0], [[1, 2]], 4), "shape"),
+        (([], [], []), "shape"),
+        (([0.0], [[1, 2]], [4, 4, 4]), "samples has shape"),
     ],
 )
 def test_bad_counts_are_refused(arguments: tuple[object, ...], message: str) -> None:

@@ -166,20 +166,22 @@ def expected_gain(
     last = fit.compute_range[1]
     more = round_number(0.5 * last) if next_compute is None else next_compute
     check_budgets(fit, more, option="next_compute=")
-    forecast = extrapolate(fit, [last, last + more], bootstrap=bootstrap, rng=rng, track_record=False)
-    draws = forecast.distribution[:, 1] - forecast.distribution[:, 0] + _more_than_forecast(forecast)
+    now = np.nextafter(last, np.inf)  # the first budget beyond the data, so that both are forecast alike
+    forecast = extrapolate(fit, [now, max(now, last + more)], bootstrap=bootstrap, rng=rng, track_record=False)
+    levels = forecast.distribution + _more_than_forecast(forecast)
+    draws = levels[:, 1] - levels[:, 0]
     scale = score_scale(fit.fitted_model())
     return Gain(fit, float(more), float(threshold) * scale, draws, forecast.confidence_level, forecast.rng_seed)
 
 
-def _more_than_forecast(forecast: Forecast) -> float:
-    """Return what the forecast at the second budget gains without the last value, which says that nothing is gained."""
+def _more_than_forecast(forecast: Forecast) -> Array:
+    """Return what the forecast at each budget is without the last value, which says that nothing is gained, less it."""
     members = forecast.members
     if LAST_VALUE not in members:
-        return 0.0
-    share = float(weight_of_sigmoid(forecast.fit, forecast.compute)[1])
-    without = 0.5 * (1.0 - share) * float(members[DAMPED_TREND][1] + members[AVERAGED][1])
-    return without + share * float(members[SIGMOID][1] if share else 0.0) - float(forecast.pass_rate[1])
+        return np.zeros(len(forecast.compute))
+    share = weight_of_sigmoid(forecast.fit, forecast.compute)
+    others = 0.5 * (members[DAMPED_TREND] + members[AVERAGED])
+    return np.asarray((1.0 - share) * others + share * members.get(SIGMOID, 0.0) - forecast.pass_rate)
 
 
 def round_number(value: float) -> float:

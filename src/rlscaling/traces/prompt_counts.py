@@ -62,9 +62,13 @@ class PromptCounts:
         correct = _whole(self.correct, "correct")
         if correct.ndim == 1:
             correct = correct[None, :] if len(compute) == 1 else correct[:, None]
-        samples = np.broadcast_to(_whole(self.samples, "samples"), correct.shape).copy()
         if correct.ndim != 2 or len(correct) != len(compute) or not correct.size:
             raise TraceError(f"correct has shape {correct.shape} for {len(compute)} evaluations; give (n, prompts)")
+        given = _whole(self.samples, "samples")
+        try:
+            samples = np.broadcast_to(given, correct.shape).copy()
+        except ValueError:
+            raise TraceError(f"samples has shape {given.shape}, correct {correct.shape}; give one for each") from None
         if not np.all(np.isfinite(compute)) or np.any(np.diff(compute) <= 0) or compute[0] < 0:
             raise TraceError("compute must be finite, 0 or more, and increase from one evaluation to the next")
         bad = np.argwhere((correct > samples) | (correct < 0))

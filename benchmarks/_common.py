@@ -124,6 +124,24 @@ def finish(
     return 0 if all(c.passed for c in checks) else 1
 
 
+def set_weights(last_value: Sequence[float] | None) -> None:
+    """Give the last value another weight in the combined forecast of this process: at the data, and lost a doubling."""
+    if last_value is not None:
+        from rlscaling.uncertainty import combined
+
+        combined.LAST_WEIGHT, combined.LAST_LOSES = last_value
+
+
+def take_curves_alone(alone: bool) -> None:
+    """Make the forecasts of this process those of the sigmoid, whether or not its ceiling is known."""
+    if alone:
+        import numpy as np
+
+        from rlscaling.uncertainty import combined
+
+        combined.weight_of_sigmoid = lambda fit, budgets: np.ones(len(budgets))
+
+
 def set_drift(drift: Sequence[float] | None) -> None:
     """Give the drift after the bend another prior in this process: its median size, and the probability of none."""
     if drift is not None:

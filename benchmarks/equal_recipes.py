@@ -84,7 +84,7 @@ def main() -> int:
             print(f"{world:36}{told:11.2f}{decided:9.2f}", flush=True)
             if limit is not None:
                 checks.append(Check(f"{world}: told apart", float(told), limit, False, ""))
-            checks.append(Check(f"{world}: decided", float(decided), 0.10, False, ""))
+            checks.append(Check(f"{world}: decided", float(decided), 0.07, False, ""))
         stated = pool.map(two_phase, range(args.pairs), chunksize=2)
     sure = [(p > 0.5) == higher for p, higher in stated if max(p, 1.0 - p) > 0.975]
     right = float(np.mean(sure)) if sure else 1.0

@@ -29,3 +29,14 @@ def test_backtest_refuses_a_saved_fit(log: Path, capsys: pytest.CaptureFixture[s
     saved = save_fit(fit_trace(SCALERL_RUN), log.with_name("fit.json"))
     assert main(["backtest", str(saved)]) == 3
     assert "a saved fit holds no trace" in capsys.readouterr().err
+
+
+def test_runs_are_pooled_or_refused(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fast = ["--cutoffs", "8000", "--methods", "sigmoid", "last-value"]
+    assert main(["backtest", str(log), "--pool", "--json", *fast]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (len(found["runs"]), found["learned_prior"], found["refused"]) == (1, False, {})
+    assert main(["backtest", str(log), "--pool", "--plot", str(log.with_name("p.png")), *fast]) == 2
+    assert "leave out --pool" in capsys.readouterr().err
+    assert main(["backtest", str(log), "--leave-one-out", *fast]) == 3
+    assert "a prior takes 3" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def test_more_prompts_help_as_far_as_sampling_is_the_noise() -> None:
 def test_stop_advice_matches_the_curve_late() -> None:
     found = plan(fit_trace(RUN), next_compute=10_000, rng=0)
     true_gain = float(TRUTH.predict(26_000) - TRUTH.predict(16_000))
-    assert abs(found.gain.value - true_gain) < 2.5 * found.gain.error
+    assert abs(found.gain - true_gain) < 2.5 * found.gain_error
     assert found.stop_advice.startswith("the next 10,000 GPU-hours buy")
 
 

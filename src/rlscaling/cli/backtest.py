@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rlscaling.batch.analysis import AnalysisOptions, Progress, analyse
 from rlscaling.batch.sources import RunSource
 from rlscaling.cli import options, output
-from rlscaling.cli.arguments import add_renamed
+from rlscaling.cli.arguments import UsageError, add_renamed
 from rlscaling.cli.exit_codes import EXIT_CODES, REFUSED
 from rlscaling.cli.figures import save_wide
 from rlscaling.cli.inputs import BacktestRequest, backtest_request, check_one_figure, find_runs
@@ -61,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
     request = backtest_request(args)
     runs = find_runs(request.inputs)
     check_one_figure(request.output, runs)
-
     if request.pool:
+        if request.output.plot is not None:
+            raise UsageError("--plot draws the forecasts of a single run; leave out --pool and --leave-one-out")
         return _pooled(request, runs)
 
     def work(run: RunSource, analysis: AnalysisOptions, on_progress: Progress | None) -> Backtest:

@@ -140,12 +140,12 @@ def look(request: WatchRequest) -> WatchStep:
     step = WatchStep(runs[0].name)
     try:
         step = dataclasses.replace(step, trace=(trace := runs[0].trace()))
-        step = dataclasses.replace(step, fit=fit_trace(trace, **request.analysis.options))
+        step = dataclasses.replace(step, fit=(fit := fit_trace(trace, **request.analysis.options)))
         step = dataclasses.replace(step, reference=reference_fit(trace, **request.analysis.options))
+        if fit.verdict.has_curve and fit.n_points >= MIN_POINTS_FOR_INTERVAL:
+            step = dataclasses.replace(step, gain=expected_gain(fit, rng=request.analysis.seed))
     except RLScalingError as error:
         return dataclasses.replace(step, waiting=str(error))
-    if step.fit is not None and step.fit.verdict.has_curve and step.fit.n_points >= MIN_POINTS_FOR_INTERVAL:
-        step = dataclasses.replace(step, gain=expected_gain(step.fit, rng=request.analysis.seed))
     return step if step.reference else dataclasses.replace(step, waiting="too few evaluations to watch the run by")
 
 

@@ -132,8 +132,11 @@ def compare(
     Notes
     -----
     A recipe with several training runs is judged by their mean and the between-seed standard deviation, which is
-    estimated from all recipes that have several. A recipe with one run is judged by that run; the probabilities for
-    new runs are given as well. A ceiling that is not identified is never called higher or lower.
+    estimated from all recipes that have several. Where a recipe has one run only, verdicts on pairs are about that run,
+    and the first line is `decided` by new runs. A ceiling that is not identified is never called higher or lower.
+
+    Pass rates at a budget are those of the combined forecast (`extrapolate`). A run with a few evaluations far off the
+    curve of all the others takes part without them, and a misfit among four seeds is left out; the notes name both.
 
     A run that is flat, falling or no sigmoid is not extrapolated and takes no part in the shared R0. It keeps the level
     at which it stands, at the first budget or at its end; no recipe is called the best unless it exceeds these levels

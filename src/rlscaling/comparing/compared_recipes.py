@@ -330,7 +330,7 @@ class ComparedRecipes:
         Both ratios have intervals [ScaleRL, A.20]. The traces must say their steps.
         """
         first, second = self._two(x, y)
-        return decomposition_of(self.multiplier(x, y, pass_rate), {x: first.fits, y: second.fits})
+        return decomposition_of(self.multiplier(x, y, pass_rate), {x: first.fits, y: second.fits}, self.seed)
 
     def pair(self, x: str, y: str) -> PairComparison:
         """Return all results for two recipes."""

@@ -18,7 +18,6 @@ from rlscaling.printing.numbers import interval, number
 from rlscaling.solver.intervals import order_interval
 
 LEAST_STEPS = 3  # stretches between evaluations, for the spread of the compute per step
-SEED = 251013789
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +113,7 @@ def _stretches(fit: SigmoidFit) -> tuple[Array, Array] | None:
     return (steps[grows], compute[grows]) if grows.sum() >= LEAST_STEPS else None
 
 
-def decomposition_of(multiplier: Multiplier, fits: Mapping[str, tuple[SigmoidFit, ...]]) -> Decomposition:
+def decomposition_of(multiplier: Multiplier, fits: Mapping[str, tuple[SigmoidFit, ...]], entropy: int) -> Decomposition:
     """Return where a multiplier comes from, from the steps and the compute of the runs of both recipes.
 
     Raises
@@ -122,7 +121,7 @@ def decomposition_of(multiplier: Multiplier, fits: Mapping[str, tuple[SigmoidFit
     FitError
         For a run that does not say its steps.
     """
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(8,)))
     rates = [_rate(name, fits[name], len(multiplier.draws), rng) for name in (multiplier.x, multiplier.y)]
     (x, x_draws), (y, y_draws) = rates
     return Decomposition(multiplier, y / x, y_draws / x_draws)

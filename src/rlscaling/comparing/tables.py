@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlscaling.comparing.decomposition import has_steps
+from rlscaling.comparing.decomposition import decomposition_of, has_steps
 from rlscaling.comparing.pairwise import DECIDED, PairVerdict
 from rlscaling.comparing.recipe_estimate import RecipeEstimate, Scope
 from rlscaling.printing.document import Table
@@ -202,7 +202,7 @@ def tail_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]
     """Return the lines below the tables: differences of B, crossovers, recipes left out, notes."""
     lines = [] if c.common_ceiling is None else c.common_ceiling.footnotes()
     lines += _shape_lines(c, pairs)
-    lines += [c.decompose(pair.x, pair.y).headline for pair in pairs if _can_be_decomposed(c, pair)]
+    lines += [line for pair in pairs for line in _decomposition_lines(c, pair)]
     lines += [str(pair.crossover) for pair in pairs if np.isfinite(pair.crossover.compute)]
     lines += [
         f"{recipe.name} is not extrapolated: {recipe.fits[0].reason if recipe.n_seeds == 1 else recipe.verdict}"
@@ -218,9 +218,13 @@ def tail_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]
     return lines
 
 
-def _can_be_decomposed(c: ComparedRecipes, pair: PairComparison) -> bool:
-    fits = [fit for name in (pair.x, pair.y) for fit in c.recipe(name).fits]
-    return 0.0 < pair.multiplier.value < math.inf and all(has_steps(fit) for fit in fits)
+def _decomposition_lines(c: ComparedRecipes, pair: PairComparison) -> list[str]:
+    """Return where the multiplier of a pair comes from, if both reach the pass rate and say their steps."""
+    fits = {name: c.recipe(name).fits for name in (pair.x, pair.y)}
+    known = all(has_steps(fit) for runs in fits.values() for fit in runs)
+    if not known or not 0.0 < pair.multiplier.value < math.inf:
+        return []
+    return [decomposition_of(pair.multiplier, fits, c.seed).headline]
 
 
 def _shape_lines(c: ComparedRecipes, pairs: Sequence[PairComparison]) -> list[str]:

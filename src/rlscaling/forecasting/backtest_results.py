@@ -101,6 +101,16 @@ class HorizonScore:
     n_intervals: int
 
     @property
+    def how_it_held(self) -> str:
+        """How many intervals held, and how often it was nearer than the last value: the end of a sentence."""
+        text = ""
+        if self.n_intervals:
+            text += f"; the 95 % interval held {self.n_covered} of {self.n_intervals} evaluations"
+        if self.n_better is not None and self.method != BASELINE:
+            text += f"; nearer than the last value in {self.n_better} of {self.n}"
+        return text
+
+    @property
     def record(self) -> dict[str, Any]:
         """The numbers by name, for `to_dict`."""
         return {
@@ -181,11 +191,7 @@ class Backtest(Document):
             return "no cutoff leaves evaluations to twice its compute; run on, or give earlier cutoffs"
         text = f"on this run a forecast to 2x ({_name(method)}) has been off by {rough(score.median_error)}"
         text += f" (median of {score.n})" if score.n > 1 else ""
-        if score.n_intervals:
-            text += f"; the 95 % interval held {score.n_covered} of {score.n_intervals} evaluations"
-        if BASELINE in self.methods and method != BASELINE:
-            text += f"; nearer than the last value in {score.n_better} of {score.n}"
-        return text
+        return text + score.how_it_held
 
     @property
     def main_method(self) -> str:
@@ -310,11 +316,7 @@ class FamilyBacktest(Document):
             f"on these {runs} runs forecasts to 2x ({_name(method)}) have been off by {rough(score.median_error)} "
             f"(median of {score.n})"
         )
-        if score.n_intervals:
-            text += f"; the 95 % interval held {score.n_covered} of {score.n_intervals} evaluations"
-        if BASELINE in self.methods and method != BASELINE:
-            text += f"; nearer than the last value in {score.n_better} of {score.n}"
-        return text
+        return text + score.how_it_held
 
     @property
     def direction(self) -> str:

@@ -71,10 +71,9 @@ def extrapolate(
     method : {"combined", "sigmoid", "averaged"}
         ``combined``: the sigmoid where its ceiling is known to ±0.02; else a weighted mean of the last value, a damped
         trend, ``averaged`` and, as far as the ceiling is known, the sigmoid, which on real curves is nearer than each
-        of them (benchmarks/forecast.py). ``sigmoid``:
-        the least-squares curve and its replicates. ``averaged``: the median and the spread of a posterior that averages
-        two shapes of curve, shrinks early runs towards ``prior`` and follows the last evaluations where they leave the
-        curve.
+        of them (benchmarks/forecast.py). ``sigmoid``: the least-squares curve and its replicates. ``averaged``: the
+        median and the spread of a posterior that averages two shapes of curve, shrinks early runs towards ``prior`` and
+        follows the last evaluations where they leave the curve.
     bootstrap : Bootstrap, optional
         Replicates of the sigmoid; None draws the default ones. Not for ``averaged``.
     prior : Prior, optional

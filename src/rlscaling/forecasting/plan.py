@@ -67,8 +67,8 @@ class Plan(Document):
         is reached, or the run is flat, falling or a misfit.
     seeds : tuple of (int, float)
         Half-width for the recipe (this run's error and the between-seed spread) with 1, 2, ... runs as long as this.
-    gain : Gain
-        What the next compute buys.
+    bought : Gain
+        What the next compute buys; ``next_compute``, ``gain`` and ``gain_error`` are its numbers.
     """
 
     fit: SigmoidFit
@@ -78,9 +78,24 @@ class Plan(Document):
     ways: tuple[Alternative, ...]
     seeds: tuple[tuple[int, float], ...]
     seed_sd: float
-    gain: Gain
+    bought: Gain
     rng_seed: int
     notes: tuple[str, ...] = ()
+
+    @property
+    def next_compute(self) -> float:
+        """The compute that `gain` is for."""
+        return self.bought.next_compute
+
+    @property
+    def gain(self) -> float:
+        """What the next ``next_compute`` bring."""
+        return self.bought.value
+
+    @property
+    def gain_error(self) -> float:
+        """The error of `gain`."""
+        return self.bought.error
 
     @property
     def needed(self) -> ComputeNeeded | None:
@@ -122,7 +137,7 @@ class Plan(Document):
     @property
     def stop_advice(self) -> str:
         """What more compute would bring, in a sentence."""
-        return self.gain.sentence
+        return self.bought.sentence
 
     @property
     def seed_advice(self) -> str:
@@ -170,7 +185,7 @@ class Plan(Document):
             "target_half_width": self.target_half_width, "at": self.at, "present_half_width": self.present,
             "reached": self.reached, "compute_so_far": self.fit.compute_range[1],
             "compute_unit": self.fit.compute_unit, "ways": ways,
-            "next": self.gain.to_dict(),
+            "next": self.bought.to_dict(),
             "seeds": [{"seeds": k, "half_width": width} for k, width in self.seeds], "seed_sd": self.seed_sd,
             "rng_seed": self.rng_seed, "notes": self.notes,
         }  # fmt: skip

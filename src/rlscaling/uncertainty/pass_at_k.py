@@ -146,14 +146,13 @@ def pass_at_k(
     i, level, entropy = counts.at(compute), check_level(confidence_level), entropy_of(rng)
     drawn = counts.samples[i] > 0
     correct, samples = counts.correct[i, drawn], counts.samples[i, drawn]
-    most = int(samples.min())
-    ks = [2**j for j in range(most.bit_length())] if k is None else [int(value) for value in k]
+    most = _least_samples(counts, compute)
+    ks = _powers_of_two(most) if k is None else [int(value) for value in k]
     bad = [value for value in ks if not 1 <= value <= most]
     if bad or not ks:
         raise FitError(f"k={bad[0] if bad else ks}: the prompts have {most} samples or more, so 1 <= k <= {most}")
     values = np.array([unbiased_pass_at_k(correct, samples, value) for value in ks])  # (m, prompts)
-    generator = np.random.default_rng(entropy)
-    weight = generator.multinomial(len(correct), np.full(len(correct), 1.0 / len(correct)), N_DRAWS) / len(correct)
+    weight = _prompts_anew(np.random.default_rng(entropy), len(correct))
     return PassAtK(
         counts.name, float(counts.compute[i]), np.array(ks, dtype=float), values.mean(axis=1), weight @ values.T,
         len(correct), level, entropy,
@@ -267,11 +266,12 @@ def paired_difference(
     if x.compute_unit != y.compute_unit:
         raise FitError(f"compute is in {x.compute_unit} and in {y.compute_unit}; give runs in one unit")
     level, entropy, i, j = check_level(confidence_level), entropy_of(rng), x.at(compute), y.at(compute)
-    shared = [name for name in x.prompts if name in set(y.prompts)]
-    rows = [[run.prompts.index(name) for name in shared] for run in (x, y)]
+    place = {name: row for row, name in enumerate(y.prompts)}
+    rows = [row for row, name in enumerate(x.prompts) if name in place]
+    same = [place[x.prompts[row]] for row in rows]
     p, q = (
-        unbiased_pass_at_k(run.correct[at, row], run.samples[at, row], k)
-        for run, at, row in ((x, i, rows[0]), (y, j, rows[1]))
+        unbiased_pass_at_k(run.correct[at, which], run.samples[at, which], k)
+        for run, at, which in ((x, i, rows), (y, j, same))
     )
     both = np.isfinite(p) & np.isfinite(q)
     if both.sum() < 2:
@@ -281,7 +281,7 @@ def paired_difference(
         )
     p, q, n = p[both], q[both], int(both.sum())
     generator = np.random.default_rng(entropy)
-    weight, other = (generator.multinomial(n, np.full(n, 1.0 / n), N_DRAWS) / n for _ in range(2))
+    weight, other = (_prompts_anew(generator, n) for _ in range(2))
     return PairedDifference(
         x.name or "x", y.name or "y", k, float(np.mean(p - q)), weight @ (p - q), weight @ p - other @ q, n, level,
         entropy,
@@ -293,12 +293,50 @@ def first_k_no_better(
 ) -> int | None:
     """Return the first k at which ``later`` is no longer shown to be better than ``earlier``; None where it always is.
 
-    At each k, 1, 2, 4, ..., by the 95 % interval of the `paired_difference`.
+    Parameters
+    ----------
+    later, earlier : PromptCounts
+        Paired by the names of their prompts.
+    compute : float, optional
+        The evaluations nearest to it; the last ones by default.
+    rng : int, Generator, SeedSequence or None
+        Same seed, same numbers.
+
+    Returns
+    -------
+    int or None
+        Of 1, 2, 4, ... up to the samples that every prompt has in both, by the 95 % interval of `paired_difference`.
+
+    Raises
+    ------
+    FitError
+        As `paired_difference`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rlscaling import PromptCounts, first_k_no_better
+    >>> counts = PromptCounts([100.0], np.arange(17), 16)
+    >>> first_k_no_better(counts, counts, rng=0)
+    1
     """
-    most = int(min(run.samples[run.at(compute)][run.samples[run.at(compute)] > 0].min() for run in (later, earlier)))
-    seed = entropy_of(rng)
-    for j in range(most.bit_length()):
-        k = int(2**j)
+    most, seed = min(_least_samples(run, compute) for run in (later, earlier)), entropy_of(rng)
+    for k in _powers_of_two(most):
         if paired_difference(later, earlier, k=k, compute=compute, rng=seed).confidence_interval[0] <= 0.0:
             return k
     return None
+
+
+def _least_samples(counts: PromptCounts, compute: float | None) -> int:
+    """Return the fewest samples of a prompt that was evaluated there."""
+    samples = counts.samples[counts.at(compute)]
+    return int(samples[samples > 0].min())
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return [1 << j for j in range(most.bit_length())]
+
+
+def _prompts_anew(rng: np.random.Generator, n: int) -> Array:
+    """Return the weight of each of ``n`` prompts in draws of as many, shape (N_DRAWS, n)."""
+    return np.asarray(rng.multinomial(n, np.full(n, 1.0 / n), N_DRAWS) / n)
